@@ -204,3 +204,26 @@ def test_a_file_of_0_6_0_is_read_and_added_to() -> None:
     both = report.merge([kept, report.evaluate([[6, 5]], [5], **given)])
     assert both.values["mrr"] == pytest.approx((1 + 1 / 2 + 0 + 1 / 2) / 4)
     assert both.card["queries"] == 4
+
+
+def test_refusals_of_0_6_0_are_unreadable_answers() -> None:
+    """Two of six answers were counted apart from the one that was unreadable, by user ann."""
+    found = report.merge([Path(__file__).with_name("answers_saved_by_0_6_0.npz")])
+    shares = {"answered": 2, "empty": 1, "cut": 0, "unreadable": 3}
+    for name, number in shares.items():
+        assert found.card[name] == number
+        assert found.values[name] == pytest.approx(number / 6)
+    assert "refused" not in {**found.values, **found.card}
+    table = found.groups["user"].to_pandas()["value"]
+    assert [table[f"unreadable, {x}"] for x in ("ann", "bob", "cem")] == [0.5, 0.5, 0.5]
+    again = report.evaluate(
+        report.read_answers(
+            ['["Cafe"]', "x", "sorry", '["Home", "Mars"]', "", "I am sorry"],
+            ids=["Cafe", "Home", "Zoo"],
+        ),
+        [0, 0, 1, 0, 1, 2],
+        k=1,
+        users=["ann", "ann", "bob", "bob", "cem", "cem"],
+    )
+    assert found.values == again.values
+    assert found.intervals["unreadable"] == again.intervals["unreadable"]

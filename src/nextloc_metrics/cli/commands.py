@@ -92,7 +92,7 @@ _MEANT = {
     "--targets": ("--truth",),
     "--id": ("--query",),
 }
-_MEANT |= {f"--{x}": (f"--answers {x}=...",) for x in (*LISTS, *TEXTS, "list-key", "refusal")}
+_MEANT |= {f"--{x}": (f"--answers {x}=...",) for x in (*LISTS, *TEXTS, "list-key")}
 
 
 class Commands(click.Group):

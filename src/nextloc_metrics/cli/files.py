@@ -24,14 +24,12 @@ from nextloc_metrics.report.decile_table import OF_DECILES
 from nextloc_metrics.report.evaluating import evaluate
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.evaluation_options import Options
-from nextloc_metrics.report.files.answer_texts import cells_of, propose
 from nextloc_metrics.report.files.coordinates_and_counts import (
     read_coordinates,
     read_counts,
     read_words,
 )
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
-from nextloc_metrics.report.files.sources import open_table
 
 
 def read_same(
@@ -63,14 +61,8 @@ def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
 
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
-    """Read a file and evaluate it; with the form "auto", print what each form reads, and exit."""
-    options, how = given_options(Options, reading), dict(reading["answers"] or {})
-    if how.pop("form", None) == "auto":
-        column = reading["preds"]
-        first = next(open_table(path, [column]).parts([column]))
-        texts = cells_of(first.columns[column])[:1000]
-        click.echo(propose(texts, options.get("vocabulary"), **how))
-        raise click.exceptions.Exit(0)
+    """Read a file and evaluate it."""
+    options = given_options(Options, reading)
     return evaluate(path, **{name: reading[name] for name in _OF_TABLES}, **options)
 
 

@@ -59,7 +59,7 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
 
 
 # What `--answers` names: how lists are written, and the options of `read_answers`.
-LISTS, TEXTS = ("separator", "padding"), ("form", "key", "take", "after", "refusals", "fold")
+LISTS, TEXTS = ("separator", "padding"), ("form", "key", "take", "after", "fold")
 
 
 def _answers(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Any:
@@ -72,8 +72,9 @@ def _answers(context: click.Context, option: click.Parameter, values: Sequence[s
                 f"must be fold or NAME=VALUE, of {', '.join((*LISTS, *TEXTS[:-1]))}, got {value}; "
                 "the column is that of `--preds`."
             )
-        made = _split(context, option, [text]) if name == "padding" else (text,)
-        found[name] = (*found.get(name, ()), *made) if name in ("padding", "refusals") else text
+        is_padding = name == "padding"
+        made = _split(context, option, [text]) if is_padding else ()
+        found[name] = (*found.get(name, ()), *made) if is_padding else text
     return (found | {"fold": True} if "fold" in found else found) or None
 
 
@@ -146,9 +147,9 @@ FILES = options_of(
         metavar="NAME=VALUE",
         help="How the cells of `--preds` are written; may be repeated. Lists: separator, of ids in "
         "text without brackets; padding, negative numbers beside -1. Text of a language model (in "
-        "score and report): form=json, lines, separated or pattern=..., auto proposes; key, "
-        "of the list in json; take=last, of several lists; after, text before the answer, such as "
-        "</think>; refusals, a pattern; fold, to compare names without case, accents and spaces.",
+        "score and report): form=json, lines, separated or pattern=...; key, of the list in json; "
+        "take=last, of several lists; after, text before the answer, such as </think>; fold, to "
+        "compare names without case, accents and spaces.",
     ),
     option_of("vocabulary", ": a file, one per line", type=FILE),
     click.option(

@@ -32,7 +32,7 @@ from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.card import count_rows, few_hits, find_cuts, note_lists, write_rarer
 from nextloc_metrics.report.evaluation_metrics import FewSums, LocationAnswers
-from nextloc_metrics.report.numbered_groups import read_numbered
+from nextloc_metrics.report.numbered_groups import join_refused, read_numbered
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
 from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_free
@@ -330,8 +330,9 @@ class Counted:
         saved.check_metrics(path, header, metrics)
         with saved.refused(path):
             counted = cls(Setting.from_header(header["setting"], arrays, metrics))
-            names = header["names"]
+            names, card = header["names"], Counter[str](header["card"])
             if header["version"] == saved.NUMBERED:
+                join_refused(card, arrays)
                 groups, arrays = read_numbered(
                     names, counted._members, arrays, header["setting"].get("num_locations")
                 )
@@ -339,7 +340,7 @@ class Counted:
                 texts = {x: {int(key): text for key, text in of.items()} for x, of in names.items()}
                 groups = {x: Grouping(arrays[f"{_GROUPS}{x}"], of) for x, of in texts.items()}
             counted._add_keys(groups)
-            counted.card, counted.longest = Counter(header["card"]), header["longest"]
+            counted.card, counted.longest = card, header["longest"]
             counted.ids = frozenset(header["ids"])
             for name, member in counted._members.items():
                 saved.check_state(name, member, arrays[name])

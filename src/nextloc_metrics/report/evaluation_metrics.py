@@ -28,7 +28,7 @@ from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.split import Lengths
 
 AnswerKind = Literal[
-    "answered", "missing", "empty", "cut", "refused", "unreadable", "invented", "repeated", "short"
+    "answered", "missing", "empty", "cut", "unreadable", "invented", "repeated", "short"
 ]
 
 

@@ -1,11 +1,12 @@
 """Files of release 0.6, in which groups have numbers: their states by key.
 
 The groups of a kind are a list of names in the header, and a group is its number there. A metric
-of groups has a row of sums for each.
+of groups has a row of sums for each. Answers that refuse are counted apart from unreadable ones.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,19 @@ def read_numbered(
         name: _by_key(member, arrays[name], keys, num_locations) for name, member in members.items()
     }
     return groups, {**arrays, **states}
+
+
+def join_refused(card: Counter[str], arrays: Mapping[str, Tensor]) -> None:
+    """Add answers that refuse to the unreadable ones; no answer is both.
+
+    The state of a share ends with the sum of scores, 0 or 1, that of their squares, and a number.
+    """
+    if "refused" in card:
+        card["unreadable"] += card.pop("refused")
+    for name, refused in arrays.items():
+        part, _, metric = name.rpartition("/")
+        if metric == "refused":
+            arrays[f"{part}/unreadable"][..., -3:-1] += refused[..., -3:-1]
 
 
 def _by_key(

@@ -41,7 +41,7 @@ def of_dask() -> Any:
 # What a kind of predictions needs beside; answers are text of a language model.
 OPTIONS_OF: dict[str, Any] = {
     "answers": {
-        "answers": {"form": "json", "k": 4, "refusals": ["Sorry"]},
+        "answers": {"form": "json", "k": 4},
         "vocabulary": [f"Café {i}" for i in range(SIZE)],
     }
 }
@@ -58,7 +58,7 @@ def table(kind: str = "lists") -> Any:
         preds[row] = [ids(int(target[row])), *preds[row][:2]]
     if kind == "scores":
         preds = generator.integers(0, 9, (ROWS, SIZE)).astype(np.float32).tolist()
-    if kind == "answers":  # read, refused, without text, cut
+    if kind == "answers":  # read, unreadable, without text, cut
         texts = [f"Next: {json.dumps(row)}." for row in preds]
         preds = [(x, "Sorry", None, x[:-2])[int(n) % 4] for x, n in zip(texts, target, strict=True)]
     relevant: list[Any] = [ids(int(i)) for i in target]

@@ -171,7 +171,7 @@ CASES = {
         ('{"next": ["Home", "a""]}', "unreadable"),
         ('["Home", "5" x 3", "Cafe"]', "unreadable"),
         ("['Home', 'O", "cut"),
-        ("I will not, sorry", "refused"),
+        ("I will not, sorry", "unreadable"),
         ("sorry: [1, 2] [3]", "unreadable"),
     ],
     "lines": [
@@ -189,7 +189,7 @@ CASES = {
         ("2. Cafe\n3. Home", "unreadable"),
         ("- Cafe\n\nor\n- Home", "unreadable"),
         ("Home\n- Cafe", "unreadable"),
-        ("I am sorry.", "refused"),
+        ("I am sorry.", "unreadable"),
         # bold, backticks and italics of Markdown
         ("1. **Cafe**\n2. **Home**", [0, 1]),
         ("- `Cafe`\n- **12**", [0, 2]),
@@ -227,7 +227,7 @@ def test_outcomes_by_hand(form: str) -> None:
     ids = ["<a_1><b_2>", "x", "y", "z"] if "<" in form else IDS
     ids = [x.replace(",", "") for x in ids] if form == "lines" else ids
     texts, wanted = zip(*CASES[form], strict=True)
-    found = report.read_answers(texts, ids=ids, form=form, refusals=["(?i)sorry"])
+    found = report.read_answers(texts, ids=ids, form=form)
     lists = [
         outcome if outcome != "answered" else [x for x in row if x >= 0]
         for outcome, row in zip(found.outcomes, found.preds.tolist(), strict=True)
@@ -257,7 +257,7 @@ def test_options_say_which_list() -> None:
         assert names == wanted, options
         assert (found.outcomes == ["answered"]) == bool(wanted)
     assert report.read_answers(['["Home", "x", "y"]'], ids=IDS, k=1).lengths.tolist() == [3]
-    rule = Reader(IDS, key="next", take="last", after="#", k=2, refusals=["no"], fold=True).rule
+    rule = Reader(IDS, key="next", take="last", after="#", k=2, fold=True).rule
     for part in (
         "json",
         "'next'",
@@ -265,7 +265,6 @@ def test_options_say_which_list() -> None:
         "'#'",
         "k=2",
         "fold=True",
-        "no",
         "4 ids",
         "cannot be seen",
     ):
@@ -324,16 +323,6 @@ def test_a_table_of_objects(form: str, tmp_path: Path) -> None:
             report.evaluate(rows, k=1)
 
 
-def test_auto_only_proposes(capsys: pytest.CaptureFixture[str]) -> None:
-    """It prints what each form reads, and reads no answer."""
-    texts = ['["Cafe"]', "1. Home\n2. Mars", "[12] [7]"]
-    assert len(report.read_answers(texts, ids=IDS, form="auto")) == 0
-    printed = capsys.readouterr().out
-    assert "json: reads 1, 1 with an id" in printed
-    report.read_answers(texts, ids=[*IDS, "a\nb"], form="auto")
-    assert "separated: `form` must be 'json' for ids such as" in capsys.readouterr().out
-
-
 TEXTS = [
     '["Cafe", "Home"]', "x", '["Home", "Mars", "Home", "Mars", "Cafe"]', '["Ca', "", "sorry",
     "[12]", '["Home"]', '["Mars"]',
@@ -343,7 +332,7 @@ TARGETS, USERS = [0, 0, 1, 0, 1, 2, 2, 0, 0], ["a", "a", "b", "b", "b", "c", "c"
 
 def read_all() -> report.Answers:
     """The texts with a query that has no answer, after the first."""
-    found = report.read_answers(TEXTS, ids=IDS, refusals=["sorry"], k=4)
+    found = report.read_answers(TEXTS, ids=IDS, k=4)
     return found.at([0, -1, *range(1, len(TEXTS))])
 
 
@@ -356,7 +345,7 @@ def evaluated(**options: Any) -> report.Evaluation:
 def test_every_answer_counts_in_the_divisor() -> None:
     """Values, shares, and the numbers of the card are those of plain Python."""
     e = evaluated()
-    outcomes = ["answered", "missing", "unreadable", "answered", "cut", "empty", "refused"]
+    outcomes = ["answered", "missing", "unreadable", "answered", "cut", "empty", "unreadable"]
     outcomes += ["answered"] * 3
     assert read_all().outcomes == outcomes
     assert e.card["num_asked"] == 10 == sum(e.card[x] for x in OUTCOMES)
@@ -427,7 +416,7 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
         "groups": ["user"],
         "k": (1, 3),
     }
-    how = {"refusals": ["sorry"], "k": 4}
+    how = {"k": 4}
     found = report.evaluate(answers, answers=how, **options)
     assert "cannot be seen" in found.card["answers"]
     assert "missing" not in found.values

@@ -14,8 +14,8 @@ from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe
 
 #: what may become of an answer, as shares count it
-OUTCOMES = ("answered", "missing", "empty", "cut", "refused", "unreadable")
-ANSWERED, MISSING, EMPTY, CUT, REFUSED, UNREADABLE, OBJECTS = range(7)
+OUTCOMES = ("answered", "missing", "empty", "cut", "unreadable")
+ANSWERED, MISSING, EMPTY, CUT, UNREADABLE, OBJECTS = range(6)
 #: the names of outcomes; lists of objects are a part of what is unreadable
 NAMES = (*OUTCOMES, "objects")
 

@@ -49,7 +49,6 @@ class Reader:
     k: int | None = None
     take: Take | None = None
     after: str | None = None
-    refusals: Sequence[str] = ()
     fold: bool = False
 
     def __post_init__(self) -> None:
@@ -59,9 +58,6 @@ class Reader:
         for name, value in {"key": self.key, "after": self.after}.items():
             if value is not None and not (isinstance(value, str) and value):
                 raise ValueError(f"`{name}` must be None or text, got {short(value)}.")
-        if isinstance(self.refusals, str):
-            raise TypeError(f"`refusals` must be a list of patterns, got {short(self.refusals)}.")
-        self._refusals = [_pattern_of("refusals", one) for one in self.refusals]
         self._as_name = fold_name if check_bool("fold", self.fold) else str
         for number, name in enumerate(names):
             if (first := self._numbers.setdefault(self._as_name(name), number)) != number:
@@ -69,7 +65,6 @@ class Reader:
                 raise ValueError(f"`ids` must be distinct names, got {same} twice.")
         self._read, title = self._make_form(names)
         shown = {x: getattr(self, x) for x in ("key", "take", "k", "after", "fold")}
-        shown["refusals"] = [one.pattern for one in self._refusals]
         digest = blake2b("\n".join(map(repr, names)).encode(), digest_size=4).hexdigest()
         options = [f"{name}={value!r}" for name, value in shown.items() if value]
         self.rule = "; ".join([title, *options, f"{len(names):,} ids ({digest})", UNSEEN])
@@ -82,9 +77,9 @@ class Reader:
             "lines": partial(forms.by_lines, knows, self.take),
             "separated": partial(forms.by_commas, knows),
         }
-        rule = f"one of {', '.join(reads)}, or `pattern=...` (`auto` proposes one)"
+        rule = f"one of {', '.join(reads)}, or `pattern=...`"
         if isinstance(form, re.Pattern) or title.startswith("pattern="):
-            pattern = _pattern_of("form", form if isinstance(form, re.Pattern) else title[8:])
+            pattern = _pattern_of(form if isinstance(form, re.Pattern) else title[8:])
             title, rule = f"pattern={pattern.pattern}", "a pattern with one group, the id"
             reads = {title: partial(forms.by_pattern, pattern)} if pattern.groups == 1 else {}
         odd = [x for x in names if x != x.strip() or {*"\r\n"} & {*x}]
@@ -132,8 +127,7 @@ class Reader:
         text = text.rpartition(self.after)[2] if self.after else text
         found = self._read(text) if is_there else forms.NO_LIST
         if found == forms.NO_LIST:
-            is_refused = any(one.search(text) for one in self._refusals)
-            return "empty" if not text.strip() else "refused" if is_refused else forms.UNREADABLE
+            return forms.UNREADABLE if text.strip() else "empty"
         is_clean = isinstance(found, str) or {*map(type, found)} <= {str, int}
         return (found or "empty") if is_clean else forms.UNREADABLE
 
@@ -174,7 +168,6 @@ def read_answers(
     k: int | None = None,
     take: Take | None = None,
     after: str | None = None,
-    refusals: Sequence[str] = (),
     fold: bool = False,
 ) -> Answers:
     r"""Read the answers of a language model, text, as lists of ids, each with an outcome.
@@ -182,9 +175,8 @@ def read_answers(
     The outcome of an answer is the first that holds: `missing`, it has no row (see `Answers.at`);
     `empty`, it has no text, or a list without items; `answered`; `cut`, the text ends inside a
     list; `objects`, the items of its list are objects, of which `key` names no field, and shares
-    count it as unreadable; `refused`, it has no list, and a pattern of `refusals` is found;
-    `unreadable`. All but `answered` count 0 in every metric. A name that is no id is *invented*, a
-    name that stood before is *repeated*; both keep their ranks.
+    count it as unreadable; `unreadable`. All but `answered` count 0 in every metric. A name that is
+    no id is *invented*, a name that stood before is *repeated*; both keep their ranks.
 
     | `form` | reads |
     |---|---|
@@ -193,7 +185,6 @@ def read_answers(
 also in bold or backticks of Markdown |
     | `"separated"` | names between commas or newlines, but for those within double quotes |
     | `r"pattern=id (\d+)"`, or `re.compile(...)` | what its group finds, in this order |
-    | `"auto"` | none: it prints how many of the first 1,000 texts each form reads |
 
     Of several lists in a text all must be equal, unless `take` or `after` says which one is meant;
     a text that a form may read in two ways is unreadable. Names are text or whole numbers, and are
@@ -211,7 +202,6 @@ also in bold or backticks of Markdown |
         take: `"last"`, the last of several lists.
         after: the text, such as `"</think>"`, after whose last occurrence the answer begins; a text
             without it is unreadable.
-        refusals: patterns (`re`) of texts that refuse to answer.
         fold: compare names without their case, accents and spaces around and between words.
 
     Raises:
@@ -230,33 +220,13 @@ also in bold or backticks of Markdown |
     """
     if isinstance(texts, str):
         raise TypeError(f"`texts` must be one text per answer, got {short(texts)}.")
-    texts = cells_of(texts)
-    if form == "auto":
-        print(propose(texts, ids, k=k, after=after, refusals=refusals, fold=fold))
-        form, texts = "json", []
-    return Reader(ids, form, key, k, take, after, refusals, fold).read(texts)
+    return Reader(ids, form, key, k, take, after, fold).read(cells_of(texts))
 
 
 def cells_of(column: Any) -> list[Any]:
     """Return the cells of a column, such as of pandas or Arrow, as Python values."""
     to_list = getattr(column, "to_pylist", getattr(column, "tolist", None))
     return list(column if to_list is None else to_list())
-
-
-def propose(texts: Sequence[Any], ids: Any, **options: Any) -> str:
-    """Return how many of the first texts each form reads, and how many of these have an id."""
-    texts = texts[:_SEEN]
-    lines = [f"of the first {len(texts):,} answers"]
-    for form in ("json", "lines", "separated"):
-        try:
-            found = Reader(ids, form, **options).read(texts)
-        except ValueError as error:
-            lines.append(f"{form}: {error}")
-            continue
-        has_id = ((found.preds >= 0) & (found.preds < found.num_ids)).any(1)
-        read = int((found.lengths > 0).sum())
-        lines.append(f"{form}: reads {read:,}, {int(has_id.sum()):,} with an id of `ids`")
-    return "\n".join(lines)
 
 
 def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
@@ -305,11 +275,13 @@ def _names_of(ids: Any) -> list[str]:
     return [str(x) for x in found]
 
 
-def _pattern_of(name: str, pattern: Any) -> re.Pattern[str]:
+def _pattern_of(pattern: Any) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
-    except (re.error, TypeError) as e:
-        raise ValueError(f"`{name}` must be a pattern of `re`, got {short(pattern)}: {e}.") from e
+    except re.error as error:
+        raise ValueError(
+            f"`form` must be a pattern of `re`, got {short(pattern)}: {error}."
+        ) from error
 
 
 def fold_name(name: str | int) -> str:
