@@ -33,6 +33,7 @@ from nextloc_metrics.cli.options import (
     writing,
 )
 from nextloc_metrics.core.version import __version__
+from nextloc_metrics.report.files.suffixes import SUFFIXES
 
 # Each command imports what it needs: PyTorch takes seconds, and help and wrong options need none.
 if TYPE_CHECKING:
@@ -119,7 +120,11 @@ def main() -> None:
 
 
 @main.command(
-    epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1,5"
+    help=f"""Score the predictions in PATH: {", ".join(SUFFIXES)}.
+
+    PATH may be - for standard input; an .html `--out` is a page.
+    """,
+    epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1,5",
 )
 @source("path")
 @EVALUATING
@@ -130,10 +135,7 @@ def score(
     save: Path | None,
     **reading: Any,
 ) -> None:
-    """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run.
-
-    PATH may be - for standard input; an .html `--out` is a page.
-    """
+    """Score the predictions in a file."""
     if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
     from nextloc_metrics.cli.files import evaluate_file, write_all

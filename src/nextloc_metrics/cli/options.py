@@ -20,6 +20,7 @@ import click
 from nextloc_metrics.core.new_file import check_free, new_file
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.evaluation_options import Options, parameters_of, summaries
+from nextloc_metrics.report.files.suffixes import APART
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -130,7 +131,7 @@ FILES = options_of(
     click.option(
         "--target",
         default="target",
-        help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
+        help=f"Column of the targets; for a PATH of {', '.join(APART)}, the file of the targets.",
     ),
     option_of(
         "k",
@@ -371,7 +372,7 @@ def has_columns(path: str) -> bool:
     """Return whether a file has its targets in a column, and not in another file."""
     from nextloc_metrics.report.files.opening import suffix_of
 
-    return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
+    return suffix_of(Path(path)) not in APART
 
 
 def describe_read(paths: Iterable[str], rows: Any) -> dict[str, Any]:

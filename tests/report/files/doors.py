@@ -20,7 +20,8 @@ from pyarrow import ipc, parquet
 from nextloc_metrics import report
 
 PACKED = [".csv.gz", ".csv.zst", ".jsonl.gz", ".jsonl.zst"]
-FILES = [".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".arrows", ".npz", *PACKED]
+FILES = [".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".npz", *PACKED]
+FILES += [".arrow", ".feather", ".ipc", ".arrows"]
 FRAMES = ["arrow", "pandas", "polars", "stream"]
 
 
@@ -63,8 +64,8 @@ def made(columns: Any, form: str, folder: Path) -> Any:
         return polars.from_arrow(table) if polars else makers[form](table)
     if form == ".parquet":
         parquet.write_table(table, path, row_group_size=1000)
-    elif form.startswith(".arrow"):
-        new = ipc.new_file if form == ".arrow" else ipc.new_stream
+    elif form in (".arrow", ".feather", ".ipc", ".arrows"):
+        new = ipc.new_stream if form == ".arrows" else ipc.new_file
         with new(path, table.schema) as writer:
             writer.write(table)
     elif form == ".npz":

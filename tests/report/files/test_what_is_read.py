@@ -20,6 +20,7 @@ import torch
 from doors import check_read, check_refused, evaluated, ids_read, made, records, run, written
 
 from nextloc_metrics import report
+from nextloc_metrics.report.files.suffixes import SUFFIXES
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -48,6 +49,26 @@ def test_every_form_gives_the_same_values(form: str, tmp_path: Path) -> None:
     for e in found:
         assert e.values == expected.values
         assert str(e.groups["user"]) == str(expected.groups["user"])
+
+
+def test_the_page_and_the_shell_name_every_suffix() -> None:
+    """In the first table of `What can be read`, and in the help of `score`; no other is read."""
+    page = (Path(__file__).parents[3] / "docs" / "files.md").read_text("utf-8")
+    table = page.partition("## What can be read")[2].lstrip().partition("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()]
+    assert {x for cell in cells for x in re.findall(r"\.\w+", cell)} == {*SUFFIXES}
+    shown = run("score", "--help").stdout.partition("PATH:")[2].partition("PATH may")[0]
+    assert re.findall(r"\.\w+", shown) == [*SUFFIXES]
+
+
+@pytest.mark.parametrize("name", ["t.npy", "t.run"])
+def test_a_file_of_another_kind_is_no_table(name: str, tmp_path: Path) -> None:
+    """As the truth of a table; it was read as JSON."""
+    rows = made({"user": [1], "preds": [[3]]}, ".csv", tmp_path)
+    np.save(tmp_path / "t.npy", [3])
+    (tmp_path / "t.run").write_text("1 Q0 3 1 0.5 made\n", "utf-8")
+    says = rf"must be a table.*\.csv.*\.parquet.*got .*{name}"
+    check_refused(rows, says, truth=tmp_path / name, query="user")
 
 
 def test_types_of_arrow(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import torch
 
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import (
-    RUNS,
     find_files,
     kind_of_files,
     open_bytes,
@@ -26,6 +25,7 @@ from nextloc_metrics.report.files.opening import (
 )
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import on_disk
+from nextloc_metrics.report.files.suffixes import RUNS
 
 # the most bytes of a file of dicts
 _MOST = 1 << 30

@@ -19,12 +19,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, describe, extra, short
+from nextloc_metrics.report.files.suffixes import SUFFIXES
 
-RUNS = (".run", ".trec")
-TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-ARRAYS = (".npy", ".npz", ".pt", ".pth")
-SUFFIXES = (*ARRAYS, *TEXT, ".parquet", *ARROW, *RUNS)
 _PACKED = (".gz", ".zst")
 
 

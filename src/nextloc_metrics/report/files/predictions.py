@@ -24,8 +24,9 @@ from nextloc_metrics.report.files.cells import OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import names_of_groups, with_missing
 from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
-from nextloc_metrics.report.files.opening import ARRAYS, kind_of_files, pa
+from nextloc_metrics.report.files.opening import kind_of_files, pa
 from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.suffixes import ARRAYS
 from nextloc_metrics.report.files.tables import TableRows
 
 

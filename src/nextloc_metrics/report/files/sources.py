@@ -25,8 +25,6 @@ from nextloc_metrics.report.files.cells import is_list, is_text
 from nextloc_metrics.report.files.database import Database, quoted
 from nextloc_metrics.report.files.json_types import is_refused, refusal, text_of
 from nextloc_metrics.report.files.opening import (
-    ARROW,
-    TEXT,
     Choose,
     FilePart,
     Lazy,
@@ -41,6 +39,7 @@ from nextloc_metrics.report.files.opening import (
     pc,
     suffix_of,
 )
+from nextloc_metrics.report.files.suffixes import READERS, read_by
 
 # Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
@@ -66,11 +65,14 @@ class Files(RowSource):
 
     def __init__(self, files: Sequence[str], holds: Mapping[str, str] | None = None) -> None:
         _ = pa.Table  # without pyarrow the error is that of the extra
-        self.files, kind = [*files], suffix_of(files[0])
-        self.untyped = kind in TEXT
-        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": read_csv, ".tsv": read_csv}
-        by_text = partial(read_json, holds=holds or {})
-        self._read = readers.get(kind, _read_ipc if kind in ARROW else by_text)
+        self.files, reader = [*files], READERS.get(suffix_of(files[0]), "")
+        self.untyped = reader in ("csv", "json")
+        tables: dict[str, Any] = {"csv": read_csv, "parquet": _read_parquet, "arrow": _read_ipc}
+        tables["json"] = partial(read_json, holds=holds or {})
+        if reader not in tables:
+            known = ", ".join(read_by(*tables))
+            raise ValueError(f"`path` must be a table here, {known}, got {files[0]}.")
+        self._read = tables[reader]
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
