@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.answers import Answers
-from nextloc_metrics.core.queries.arrays import Array
+from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch, read_rows, track
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, short
@@ -34,6 +34,7 @@ from nextloc_metrics.report.files.opening import kind_of_files
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.suffixes import ARRAYS
 from nextloc_metrics.report.files.tables import TableRows
+from nextloc_metrics.report.files.wrong_tables import check_no_records
 from nextloc_metrics.report.setting import check_cluster, with_users
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def evaluate(
     """
     if rows is None:
         rows, preds = preds, "preds"
+    check_no_records("rows", rows)
     values = preds, truth, query, item, score, rank, on_error, on_missing, answers, workers
     of_tables = dict(zip(_OF_TABLES, values, strict=True))
     beside: dict[str, Any] = {"target": target, "mask": mask, "exclude": exclude}
@@ -177,6 +179,8 @@ def _is_table(rows: Any, target: Any) -> bool:
     """Return whether predictions are columns of a table: a frame of scores has arrays beside it."""
     if isinstance(rows, list | tuple):
         return bool(rows) and all(isinstance(x, _NAME) for x in rows)
+    if hasattr(rows, "toarray"):
+        as_tensor("preds", rows)  # which refuses a sparse matrix
     if isinstance(rows, Tensor | np.ndarray | Answers | ScoredLists):
         return False
     return isinstance(rows, _NAME | Mapping) or isinstance(target, _NAME)

@@ -111,9 +111,77 @@ def test_a_dict_of_columns_is_no_run(named: list[str], key: str) -> None:
     Path("rows.json").write_text(json.dumps(rows), "utf-8")
     Path("truth.json").write_text(json.dumps(truth), "utf-8")
     options = {name: options[name] for name in named}
-    for given, other in ((rows, truth), ("rows.json", "truth.json")):
-        with pytest.raises(ValueError, match=r"`query` must be None for dicts .* as a table"):
-            report.evaluate(given, truth=other, **options, k=1)
+    with pytest.raises(TypeError, match=r"dict of columns.*pass `pandas\.DataFrame\(rows\)`"):
+        report.evaluate(rows, truth=truth, **options, k=1)
+    with pytest.raises(ValueError, match=r'JSON of columns.*`DataFrame\.to_json\(.*"records"\)`'):
+        report.evaluate("rows.json", truth="truth.json", **options, k=1)
+
+
+#: what loops hold the items of a query in
+HELD: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "array": np.array,
+    "objects": lambda items: np.array(items, dtype=object),
+    "column": pd.Series,
+    "index": pd.Index,
+    "keys": lambda items: dict.fromkeys(items, 1).keys(),
+    "tensor": torch.tensor,
+    "tensors": lambda items: [torch.tensor(x) for x in items],
+    "set": set,
+    "frozen set": frozenset,
+}
+ONE: dict[str, Callable[[Any], Any]] = {
+    "id": lambda x: x,
+    "number of NumPy": np.int64,
+    "array without dimensions": np.array,
+    "tensor without dimensions": torch.tensor,
+}
+OF_TEXT = [x for x in HELD if "tensor" not in x]
+
+
+@pytest.mark.parametrize(
+    ("ids", "held"), [([7, 9, 8], x) for x in HELD] + [(["[a]", "c", "b"], x) for x in OF_TEXT]
+)
+def test_dicts_hold_items_in_any_container(ids: list[Any], held: str) -> None:
+    """As lists; the items of predictions have an order, which a set has not."""
+    hold, (one, two, three) = HELD[held], ids
+    rows, truth = {1: [one, two], 2: [two, one]}, {1: [two, three], 2: [two], 3: [one]}
+    expected = report.evaluate(rows, truth=truth, k=(1, 2))
+    assert expected.values["recall_at_2"] == pytest.approx((1 / 2 + 1) / 3)
+    of_truth = {key: hold(items) for key, items in truth.items()}
+    assert report.evaluate(rows, truth=of_truth, k=(1, 2)).values == expected.values
+    of_rows = {key: hold(items) for key, items in rows.items()}
+    if "set" in held:
+        with pytest.raises(ValueError, match=r"`rows` must .* no order, in query 1; pass a list"):
+            report.evaluate(of_rows, truth=truth, k=(1, 2))
+    else:
+        assert report.evaluate(of_rows, truth=of_truth, k=(1, 2)).values == expected.values
+
+
+@pytest.mark.parametrize("held", ONE)
+def test_dicts_hold_one_item_alone(held: str) -> None:
+    """Of a query with one target; keys and scores may be numbers of tensors, too."""
+    hold = ONE[held]
+    truth = {hold(1) if held != "array without dimensions" else 1: hold(7), 2: hold(9)}
+    rows = {1: {7: hold(3), 8: hold(2)}, 2: {8: hold(3), 9: hold(2)}}
+    assert report.evaluate(rows, truth=truth, k=1).values["mrr"] == (1 + 1 / 2) / 2
+
+
+@pytest.mark.parametrize("none", [[], (), set(), np.array([], int), torch.tensor([])])
+def test_dicts_may_hold_no_item(none: Any) -> None:
+    """A query without targets is in no value, and one without predictions is a miss."""
+    rows: dict[int, Any] = {1: [7], 2: [9]}
+    found = report.evaluate(rows, truth={1: [7], 2: none}, k=1)
+    assert (found.values["mrr"], found.card["queries"]) == (1, 1)
+    if isinstance(none, set):
+        return
+    found = report.evaluate({1: [7], 2: none}, truth={1: [7], 2: [9]}, k=1)
+    assert (found.values["mrr"], found.card["missing"]) == (1 / 2, 1)
+    none_found, cut = "2 of 2 queries of the truth have no predictions", "the longest list"
+    with pytest.warns(UserWarning, match=none_found), pytest.warns(UserWarning, match=cut):
+        found = report.evaluate({1: none, 2: none}, truth={1: [7], 2: [9]}, k=1)
+    assert (found.values["mrr"], found.card["missing"]) == (0, 2)
 
 
 CONTAINERS: dict[str, Callable[[pd.DataFrame, str], Any]] = {

@@ -7,13 +7,14 @@ import io
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from itertools import count
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import (
@@ -26,6 +27,7 @@ from nextloc_metrics.report.files.opening import (
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.sources import on_disk
 from nextloc_metrics.report.files.suffixes import RUNS
+from nextloc_metrics.report.files.wrong_tables import check_no_columns, check_truth, not_ids
 
 # the most bytes of a file of dicts
 _MOST = 1 << 30
@@ -85,9 +87,15 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         found, judged = read_trec(files[0], qrels)
     else:
         found = read_json_objects(rows, {str(roles.preds)} if truth is None else {*roles.query})
+        names = "" if roles.is_wide else str(roles.preds), roles.target
+        check_no_columns("rows", rows, found, roles.query, *names)
+        truth = on_disk(truth)
         if not isinstance(found, Mapping):
-            return on_disk(rows), on_disk(truth), roles
-        judged = read_json_objects(on_disk(truth), {*roles.query}, may_be_single=True)
+            check_no_columns("truth", truth, truth, roles.query, *names)
+            check_truth(truth, roles.query, roles.target)
+            return on_disk(rows), truth, roles
+        judged = read_json_objects(truth, {*roles.query}, may_be_single=True)
+        check_no_columns("truth", truth, judged, roles.query, *names)
     if judged is None:
         firsts = (x for of in found.values() if isinstance(of, Mapping) for x in of.values())
         first = next(firsts, None)
@@ -95,6 +103,11 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
             return _table_of_traces(found), None, roles
         if all(isinstance(x, Mapping) for x in found.values()):
             raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
+        if found is rows:
+            raise TypeError(
+                f"`truth` must be given for a dict `{{query: [items]}}`, got None for {short(rows)}"
+                "; a dict of columns is passed as `pandas.DataFrame(rows)`."
+            )
         return rows, None, roles
     if isinstance(judged, Mapping):
         roles.refuse("dicts `{query: {item: score}}` or `{query: [items]}`, and runs")
@@ -137,24 +150,33 @@ def _table_of_traces(given: Mapping[str, Any]) -> Any:
 def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
     """Return a dict as a table with `query`, `item` and `score`, which may be a grade, or `rank`.
 
-    A dict of a query holds a number for each item, a list its items, best first, and any other
-    value is its one item.
+    A dict of a query holds a number for each item, a list, an array or a column its items, best
+    first, and any other value is its one item. The items of a truth may be a set.
     """
     are_dicts = {isinstance(x, Mapping) for x in given.values()}
     if len(are_dicts) > 1:
         raise ValueError(f"`{name}` must hold dicts for all queries or lists for all, got both.")
     rows: list[tuple[Any, Any, Any]] = []
     for key, found in given.items():
-        listed = found if isinstance(found, list | tuple) else [found]
-        is_dict = isinstance(found, Mapping)
-        pairs = [*(found.items() if is_dict else zip(listed, count(1), strict=False))]
-        for item in (x for x, _ in [(key, 0), *pairs] if isinstance(x, bool | np.bool_ | Mapping)):
+        if name == "rows" and isinstance(found, set | frozenset):
             raise ValueError(
-                f"`{name}` must have text or whole numbers as keys and items, got {short(item)} in "
-                f"query {short(key)}."
+                f"`rows` must hold the items of a query best first, got the set {short(found)}, "
+                f"which has no order, in query {short(key)}; pass a list."
+            )
+        is_dict = isinstance(found, Mapping)
+        items = _plain(found if is_dict else _items_of(found))
+        numbers = _plain(found.values()) if is_dict else range(1, len(items) + 1)
+        (key,) = _plain([key])
+        odd = (x for x in (key, *items) if type(x) not in _PLAIN)
+        for wrong in (x for x in odd if isinstance(x, bool | np.bool_) or not_ids(x)):
+            why = "" if wrong is key else not_ids(wrong)
+            raise ValueError(
+                f"`{name}` must have text or whole numbers as keys and items, got {short(wrong)} "
+                f"in query {short(key)}{why and f'; {why}'}."
             )
         # in a list, a text in brackets is a name
-        rows += ((key, [item] if name == "truth" else item, number) for item, number in pairs)
+        listed = ([x] for x in items) if name == "truth" else items
+        rows += zip(repeat(key), listed, numbers, strict=False)
     names = ["query", "item", "score" if True in are_dicts else "rank"]
     try:
         return pa.table([pa.array([row[i] for row in rows]) for i in range(3)], names)
@@ -163,6 +185,29 @@ def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
             f"`{name}` must be `{{query: {{item: score}}}}` or `{{query: [items]}}`, with keys, "
             f"items and scores of one type each: {error}."
         ) from error
+
+
+def _items_of(found: Any) -> Iterable[Any]:
+    """Return the items of a query; what is no collection is its one item."""
+    (found,) = _plain([found])
+    return [found] if isinstance(found, str | bytes) or not isinstance(found, Iterable) else found
+
+
+# What most keys and items are, and needs no further look.
+_PLAIN = {int, str, float}
+
+
+def _plain(values: Iterable[Any]) -> list[Any]:
+    """Return values of which tensors and arrays are lists, or a number if they are one."""
+    found = list(values)
+    if {*map(type, found)} <= _PLAIN:
+        return found
+    return [x.tolist() if isinstance(x, Tensor) or _is_plain(x) else x for x in found]
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is an array of numbers, text or objects; times would be numbers."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biufUO"
 
 
 def read_trec(run: str, qrels: str) -> tuple[Any, Any]:

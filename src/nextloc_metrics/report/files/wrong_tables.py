@@ -1,0 +1,128 @@
+"""What is passed for a table, or for lists of ids, and is none: what it is, and the remedy."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import zlib
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report.files.opening import find_files, kind_of_files, open_bytes, suffix_of
+from nextloc_metrics.report.files.suffixes import JSON
+
+# Bytes that tell whether a file has several lines, and the most of one object.
+_START, _MOST = 1 << 16, 1 << 26
+
+
+def check_no_records(name: str, given: Any) -> None:
+    """Raise for a list of records in memory."""
+    if isinstance(given, list | tuple) and given and isinstance(given[0], Mapping):
+        raise TypeError(
+            f"`{name}` must be a table, got a list of records, {short(given)}; pass "
+            f"`pandas.DataFrame({name})`."
+        )
+
+
+def check_truth(truth: Any, query: Sequence[str], target: str) -> None:
+    """Raise for a truth that is no table, beside predictions that are one."""
+    check_no_records("truth", truth)
+    are_paths = isinstance(truth, list | tuple) and all(
+        isinstance(x, str | PathLike) for x in truth
+    )
+    if are_paths or not isinstance(truth, Mapping | Set | list | tuple | np.ndarray | Tensor):
+        return
+    pairs = "truth.items()" if isinstance(truth, Mapping) else "truth"
+    names = [*(query or ["query"]), target]
+    raise TypeError(
+        f"`truth` must be a table where `rows` is one, got {describe(truth)}; pass "
+        f"`pandas.DataFrame({pairs}, columns={names})`."
+    )
+
+
+def check_no_columns(
+    name: str, table: Any, found: Any, query: Sequence[str], preds: str, target: str
+) -> None:
+    """Raise for a dict of columns, and for a file of JSON that is one, or has its rows by index.
+
+    `found` is what the file holds, if that is known. `query` are columns of one value for a row;
+    without any, a row has a list in `preds`.
+    """
+    file = find_files(table)[0] if kind_of_files(table) in JSON else ""
+    held = _object_of(file) if file and not isinstance(found, Mapping) else found
+    what = _form_of(held, query, preds, target) if isinstance(held, Mapping) else ""
+    if what and file:
+        raise ValueError(
+            f"{file} must hold records, one for each row, and is JSON of {what}, got "
+            f'{short(held)}; write `DataFrame.to_json(path, orient="records")`, or a list of '
+            "records."
+        )
+    if what == "columns":
+        of_arrays = [x for x in (preds, target) if getattr(held.get(x), "ndim", 0) > 1]
+        arrays = f"its arrays, `{name}[{preds!r}]` and `{name}[{target!r}]`"
+        raise TypeError(
+            f"`{name}` must be a table, got a dict of columns, {short(held)}; pass "
+            f"{arrays if of_arrays else f'`pandas.DataFrame({name})`'}."
+        )
+
+
+def _form_of(found: Mapping[str, Any], query: Sequence[str], preds: str, target: str) -> str:
+    """Return what `DataFrame.to_json` wrote that are no records; "" for anything else."""
+    if found.keys() in ({"columns", "index", "data"}, {"schema", "data"}):
+        return "columns beside data"
+    named, values = {*(query or (preds, target))}, [*found.values()]
+    if values and all(isinstance(x, Mapping) and named <= x.keys() for x in values):
+        return "rows by index"
+    if not named <= found.keys():
+        return ""
+    columns = [found[x] for x in named]
+    if all(isinstance(x, Mapping) for x in columns):
+        return "columns" if all(x.keys() == columns[0].keys() for x in columns) else ""
+    are_lists = (isinstance(x, list | tuple) or getattr(x, "ndim", 0) > 0 for x in columns)
+    if not all(are_lists) or len({len(x) for x in columns}) > 1:
+        return ""
+    first = next(iter(found.get(preds, ())), None)
+    is_list = isinstance(first, list | tuple) or getattr(first, "ndim", 0) > 0
+    is_written = isinstance(first, str) and first.lstrip()[:1] == "["
+    return "columns" if query or is_list or is_written else ""
+
+
+def _object_of(file: str) -> Any:
+    """Return the object that a file of JSON is; None if it is a list, has lines, or is broken."""
+    errors = OSError, EOFError, ValueError, RecursionError, zlib.error
+    with suppress(*errors), open_bytes(file) as opened:
+        text = opened.read(_START)
+        if suffix_of(file) == ".json" or b"\n" not in text.strip():
+            text = (text + opened.read(_MOST)).removeprefix(codecs.BOM_UTF8)
+            return json.loads(text) if text.lstrip()[:1] == b"{" else None
+    return None
+
+
+def not_ids(item: Any) -> str:
+    """Say what the items of a list are that are no ids, of one of them; "" if it may be an id."""
+    if isinstance(item, Mapping | np.void):
+        what = "objects"
+    elif isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0:
+        is_pair = len(item) == 2 and (isinstance(item, tuple) or isinstance(item[1], float))
+        what = "pairs" if is_pair else "lists"
+    else:
+        return ""
+    return (
+        f"the items are {what}, not ids; write one list for each query, the ids alone and best "
+        "first, such as ['Cafe', 'Zoo']"
+    )
+
+
+def first_items(frame: Any) -> list[Any]:
+    """Return the first item of the lists in each column of a frame of pandas that has any."""
+    columns = ([*frame.iloc[:, i]] for i in range(frame.shape[1]))
+    lists = (
+        [x for x in of if isinstance(x, list | tuple | np.ndarray) and len(x)] for of in columns
+    )
+    return [found[0][0] for found in lists if found]
