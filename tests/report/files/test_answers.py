@@ -202,6 +202,11 @@ CASES = {
         ("1. **Cafe** and **Home**", [4]),
         ("**The next place:**\nCafe", "unreadable"),
     ],
+    "separated": [
+        ("**Home**, `12`", [1, 2]),
+        ("*Home*, __12__, **Mars**", [1, 2, 4]),
+        ("**I am not sure.**, Home", "unreadable"),
+    ],
     r"pattern=id (\d+)": [("id 12, then id 7", [2, 4]), ("12", "unreadable")],
     r"pattern=((?:<[a-z]_\d+>)+)": [("<a_1><b_2>, <a_1>", [0, 4]), ("nothing", "unreadable")],
 }

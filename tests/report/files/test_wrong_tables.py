@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from doors import check_read, check_refused, evaluated, run
+from doors import check_read, check_refused, evaluated, made, run
 
 from nextloc_metrics import report
 
@@ -120,3 +120,119 @@ def test_a_truth_beside_a_table_is_one(truth: Any) -> None:
     frame = eval(call, {"pandas": pd, "truth": truth})
     found = report.evaluate(rows, truth=frame, **ITEMS, k=1)
     assert next(found.values[x] for x in ("acc_at_1", "recall_at_1") if x in found.values) == 0.5
+
+
+# Lists of what is no id -------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[list[Any], str]] = {
+    "objects": ([{"item": 5, "est": 0.5}, {"item": 3, "est": 0.2}], "objects"),
+    "pairs": ([(5, 0.5), (3, 0.2)], "pairs"),
+    "pairs of text": ([("5", 0.5), ("3", 0.2)], "pairs"),
+    "pairs as lists": ([[5, 0.5], [3, 0.2]], "pairs"),
+    "lists": ([[5, 3], [4, 2]], "lists"),
+}
+
+
+#: forms that Arrow writes have no column of text and numbers
+FORMS_OF = {x: ["pandas", ".csv", ".jsonl", "two", "dict", "polars", ".parquet"] for x in WRONG}
+FORMS_OF["pairs of text"] = FORMS_OF["pairs of text"][:5]
+
+
+@pytest.mark.parametrize(("wrong", "form"), [(x, form) for x in WRONG for form in FORMS_OF[x]])
+def test_items_that_are_no_ids_are_named(wrong: str, form: str, tmp_path: Path) -> None:
+    """With the remedy, in every form that can hold them."""
+    items, what = WRONG[wrong]
+    says = rf"the items are {what}, not ids; .*the ids alone and best first"
+    if form == "dict":
+        with pytest.raises(ValueError, match=says):
+            report.evaluate({1: items}, truth={1: [5]}, k=1)
+        return
+    frame = pd.DataFrame({"user": [1, 2], "preds": [items, items], "target": [5, 5]})
+    if form == "two":
+        truth = frame[["user", "target"]]
+        with pytest.raises(ValueError, match=says):
+            report.evaluate(frame[["user", "preds"]], truth=truth, query="user", k=1)
+        return
+    rows: Any = frame
+    if form == ".csv":
+        rows = tmp_path / "a.csv"
+        frame.to_csv(rows, index=False)
+    elif form == ".jsonl":
+        rows = tmp_path / "a.jsonl"
+        frame.to_json(rows, orient="records", lines=True)
+    elif form != "pandas":
+        rows = made(frame.to_dict("list"), form, tmp_path)
+    check_refused(rows, says)
+
+
+def test_a_row_per_item_is_named_by_its_columns(tmp_path: Path) -> None:
+    """As Surprise, LensKit, RecBole and RecTools call them; another name is proposed as before."""
+    for columns, item, order in (
+        ("userID,itemID,rating,prediction", "itemID", "score='prediction'"),
+        ("uid,iid,r_ui,est", "iid", "score='est'"),
+        ("user_id:token,item_id:token,score:float", "item_id:token", "score='score:float'"),
+        ("user,item,probability", "item", "score='probability'"),
+        ("user,item_id,rating", "item_id", "score='rating'"),
+        ("user,Item,position", "Item", "rank='position'"),
+    ):
+        path = tmp_path / "a.csv"
+        path.write_text(f"{columns}\n" + ",".join("5" for _ in columns.split(",")) + "\n", "utf-8")
+        says = rf"if a row is one item, name `truth`, `query`, `item='{item}'` and `{order}`"
+        check_refused(path, "'preds'", says)
+    frame = pd.DataFrame({"user": [1], "item": [5], "score": [1], "pred": [[5]]})
+    check_refused(frame, "did you mean 'pred'")
+    check_refused(pd.DataFrame({"user": [1], "found": [[5]]}), r"got \['user', 'found'\]\.$")
+
+
+def test_a_sparse_matrix_is_made_dense() -> None:
+    """With targets and without."""
+    matrix = pytest.importorskip("scipy.sparse").csr_matrix(np.eye(3))
+    for beside in ({"target": [0, 1, 2]}, {"truth": matrix}, {}):
+        with pytest.raises(TypeError, match=r"use `preds\.toarray\(\)`"):
+            report.evaluate(matrix, k=1, **beside)
+
+
+# Zeros in front of ids ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [" ", ","])
+@pytest.mark.parametrize("form", ["frame", ".csv", "two frames", "two files"])
+def test_ids_that_lost_their_zeros_are_read_again_as_text(
+    form: str, separator: str, tmp_path: Path
+) -> None:
+    """Beside integers, no separator is proposed that was given; as text, the ids are read."""
+    cells, ids = [separator.join(["0568", "0111"])] * 2, ["0568", "0111"]
+
+    def found(target: list[Any]) -> Any:
+        tables: Any = [pd.DataFrame({"user": [1, 2], "preds": cells, "target": target})]
+        options: dict[str, Any] = {"answers": {"separator": separator}, "k": 1}
+        if form.startswith("two"):
+            tables = [tables[0][["user", "preds"]], tables[0][["user", "target"]]]
+            options["query"] = "user"
+        if form in (".csv", "two files"):
+            for i, table in enumerate(tables):
+                table.to_csv(tmp_path / f"{i}.csv", index=False)
+                tables[i] = tmp_path / f"{i}.csv"
+        return report.evaluate(tables[0], truth=tables[1] if tables[1:] else None, **options)
+
+    says = r"zeros in front.*`pandas.read_csv\(path, dtype=str\)`"
+    with pytest.raises(ValueError, match=says) as error:
+        found([568, 111])
+    assert "separator" not in str(error.value)
+    assert found(ids).values["acc_at_1"] == 0.5
+
+
+@pytest.mark.parametrize(("cell", "target"), [("['0568']", 568), ('["0568", "0111"]', 568)])
+def test_lists_of_text_beside_integers(cell: str, target: int, tmp_path: Path) -> None:
+    """The same is said of lists in text."""
+    frame = pd.DataFrame({"preds": [cell], "target": [target]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    check_refused(tmp_path / "a.csv", "zeros in front", at=0)
+
+
+@pytest.mark.parametrize(("cell", "target"), [(["0568"], 568), ([568], "0568"), ("0568", 568)])
+def test_text_beside_integers_in_typed_columns(cell: Any, target: Any) -> None:
+    """Both are to be text, or both integers; nothing is said of floats."""
+    with pytest.raises(ValueError, match=r"both as text.*`dtype=str`.*both as integers") as error:
+        report.evaluate(pd.DataFrame({"preds": [cell], "target": [target]}), k=1)
+    assert "float" not in str(error.value)

@@ -181,16 +181,16 @@ def read_answers(
     | `form` | reads |
     |---|---|
     | `"json"` | a list, or an object with one, in JSON or of Python, also fenced or in prose |
-    | `"lines"` | a numbered or bulleted list, in prose or not; without marks, a name per line; \
-also in bold or backticks of Markdown |
+    | `"lines"` | a numbered or bulleted list, in prose or not; without marks, a name per line |
     | `"separated"` | names between commas or newlines, but for those within double quotes |
     | `r"pattern=id (\d+)"`, or `re.compile(...)` | what its group finds, in this order |
 
-    Of several lists in a text all must be equal, unless `take` or `after` says which one is meant;
-    a text that a form may read in two ways is unreadable. Names are text or whole numbers, and are
-    compared exactly; a list with null, true, a fraction or a list in it is unreadable. Without
-    marks or quotes, a line or field that is no id and looks like a sentence makes the text
-    unreadable. A list of lines, of fields or of a pattern has no end, so it is never `cut`.
+    In lines and between commas, names may be in bold or backticks of Markdown. Of several lists in
+    a text all must be equal, unless `take` or `after` says which one is meant; a text that a form
+    may read in two ways is unreadable. Names are text or whole numbers, and are compared exactly; a
+    list with null, true, a fraction or a list in it is unreadable. Without marks or quotes, a line
+    or field that is no id and looks like a sentence makes the text unreadable. A list of lines, of
+    fields or of a pattern has no end, so it is never `cut`.
 
     Args:
         texts: the texts, `[N]`; None is no text.

@@ -12,6 +12,7 @@ import numpy as np
 
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.texts import scan_python
+from nextloc_metrics.report.files.wrong_tables import not_ids
 
 OnError = Literal["raise", "miss"]
 CellKind = Literal["integers", "text", "scores"]
@@ -161,6 +162,11 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
         return integers_of(values.fill_null(""))
     if is_integer and how.kind == "text" and how.is_loose:
         return values.cast(pa.string()), missing
+    if how.kind != "scores" and (is_integer or is_text(kind)):
+        raise WrongTypeError(
+            f"{how.kind} as in the rows before, or as the targets, got {kind}; write both as text, "
+            "which keeps zeros in front (`dtype=str`), or both as integers"
+        )
     raise WrongTypeError(
         f"{how.kind} as in the rows before, or as the targets, got {kind}; floats are scores "
         "(as are ids that pandas keeps beside NaN: convert them with `astype('Int64')`), and "
@@ -214,6 +220,7 @@ _LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
+_ZEROS = re.compile(r"0[0-9]+")  # as no integer is written
 _SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 # Lists as NumPy prints them, and as Python prints tuples.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -233,8 +240,12 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     """Read an Arrow array; a `WrongTypeError` if its type has no ids."""
     column = plain(column)
     if is_list(column.type):
-        valid = as_numpy(column.is_valid())
-        values, wrong = convert(plain(column.flatten()), how)
+        valid, items = as_numpy(column.is_valid()), plain(column.flatten())
+        first = items.drop_null()[:1].to_pylist() if pa.types.is_nested(items.type) else []
+        if nested := "".join(map(not_ids, first)):
+            nested += _FIELD * ("objects" in nested)
+            raise WrongTypeError(f"ids of locations, got {column.type}; {nested}")
+        values, wrong = convert(items, how)
         lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
     if is_text(column.type):
@@ -420,16 +431,21 @@ def are_words(column: Any, bad: Any, how: CellReading) -> bool | None:
     return bool(words)
 
 
+_FIELD = ", or name their field, `answers={'key': 'id'}`"
+
+
 def remedy(cell: Any, how: CellReading) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
     items = [{"": cell}] if is_object else split(cell, how) or []
-    if nested := next((x for x in items if isinstance(x, dict | list | tuple)), None):
-        what = "objects" if isinstance(nested, dict) else "lists"
-        field = ", or name their field, `answers={'key': 'id'}`" if what == "objects" else ""
+    if isinstance(cell, str) and re.match(r"\s*\[\s*\(", cell):  # tuples of Python
+        items = [("", "")]
+    if nested := next(filter(None, map(not_ids, items)), ""):
+        return nested + _FIELD * ("objects" in nested)
+    if how.kind == "integers" and any(_ZEROS.fullmatch(str(x)) for x in items):
         return (
-            f"the items are {what}, not ids; write one list for each query, the ids alone and best "
-            f"first, such as ['Cafe', 'Zoo']{field}"
+            "ids of text have zeros in front, which the integers of the other column have lost; "
+            "read their table as text, such as `pandas.read_csv(path, dtype=str)`"
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
@@ -440,7 +456,7 @@ def remedy(cell: Any, how: CellReading) -> str:
         )
     if isinstance(cell, str) and how.kind == "integers":
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
-        if marks and any(x.isdecimal() for x in cell.split(marks[0])):
+        if marks and marks[0] != how.separator and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
     if isinstance(cell, str) and how.known is not None and is_odd(pa.array([cell]))[0]:
         return (

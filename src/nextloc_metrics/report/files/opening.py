@@ -8,6 +8,7 @@ import glob
 import gzip
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -257,6 +258,29 @@ class RowSource:
         raise NotImplementedError
 
 
+# Columns of a table with one item per row, of which scores are named first.
+_ITEM = re.compile(
+    r"(item|iid|location|poi|venue|place|product|article|doc)s?(_?id)?$", re.IGNORECASE
+)
+_ORDERS = {
+    "score": re.compile(r"(score|prediction|probability|prob|est|rating)$", re.IGNORECASE),
+    "rank": re.compile(r"(rank|position)$", re.IGNORECASE),
+}
+
+
+def _hint_of_items(have: Sequence[str]) -> str:
+    """Return what to name where columns look like those of one item per row, or nothing."""
+    bare = {name: name.partition(":")[0] for name in have}  # RecBole writes `score:float`
+    items = [name for name, x in bare.items() if _ITEM.match(x)]
+    for role, kind in _ORDERS.items():
+        found = [name for name, x in bare.items() if kind.match(x)]
+        found.sort(key=lambda name: "rating" in name.lower())  # may be the truth
+        if found and (items or found[0].lower() in _ORDERS):
+            item, order = f"item={items[0]!r}" if items else "item", f"{role}={found[0]!r}"
+            return f"; if a row is one item, name `truth`, `query`, `{item}` and `{order}`."
+    return ""
+
+
 def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
     """Raise if a column is missing, with the names that are similar, or occurs twice."""
     missing = [name for name in need if name not in have]
@@ -269,8 +293,9 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
             hint = f"; cells are separated by commas, in .tsv by tabs, and not by {marks[0]!r}."
         elif "preds" in missing and answers:
             hint = f"; if {answers[0]!r} holds the answers of a language model, use `answers`."
-        elif "preds" in missing and {"score", "rank"} & {*have}:
-            hint = "; if a row is one item, name `truth`, `query`, `item` and `score` or `rank`."
+        elif "preds" in missing and (of_items := _hint_of_items(have)):
+            near = difflib.get_close_matches("preds", have, 1, 0.5)
+            hint = of_items if all(repr(x) in of_items for x in near) else hint
         raise ValueError(
             f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
         )

@@ -40,6 +40,7 @@ from nextloc_metrics.report.files.opening import (
     suffix_of,
 )
 from nextloc_metrics.report.files.suffixes import READERS, read_by
+from nextloc_metrics.report.files.wrong_tables import first_items, not_ids
 
 # Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
@@ -228,9 +229,11 @@ class Stream(RowSource):
     def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
         try:
             return make(table)
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+            items = first_items(table) if is_pandas(table) else []
+            why = next(filter(None, map(not_ids, items)), error)
             raise ValueError(
-                f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
+                f"`rows` must be columns of one type each, and {self.files[0]} is not: {why}"
             ) from error
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:

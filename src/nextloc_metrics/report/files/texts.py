@@ -184,7 +184,7 @@ def by_commas(knows: Knows, text: str) -> Items:
     """Read names between commas or newlines."""
     names: list[str] = []
     for quoted, bare, end in _FIELD.findall(text.replace("\r", "\n")):
-        name = quoted or bare.strip()
+        name = quoted or _unmarked(knows, bare.strip())
         if name and not name.startswith("```"):
             names.append(name)
         elif not name and end == ",":  # nothing between two commas
