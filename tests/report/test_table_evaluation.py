@@ -59,9 +59,9 @@ def test_mistaken_tables_are_answered_with_what_is_meant() -> None:
     items = pd.DataFrame({"user": [1, 1], "item": [7, 3], "score": [0.9, 0.5]})
     with pytest.raises(ValueError, match="another column than `preds`, got 'item' for both"):
         report.evaluate(items, preds="item", target="item")
-    with pytest.raises(ValueError, match="one item, name `truth`, `query`, `item` and `score`"):
+    with pytest.raises(ValueError, match="item, name `truth`, `query`, `item='item'` and `score"):
         report.evaluate(items)
-    said = "2 of 3 answers are unreadable; with `form` set to 'auto'"
+    said = "2 of 3 answers are unreadable; look at some, and pass the `form` that reads them"
     with pytest.warns(UserWarning, match=said):
         report.evaluate(report.read_answers(["7", "3", "[7]"], ids=["3", "7"]), [0, 1, 1], k=1)
     answers = report.read_answers(["7", "[3]", "[7]"], ids=["3", "7"])

@@ -113,7 +113,7 @@ class Evaluator:
             counted.card["broken_answers"] = as_number(missed)
         unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
         if 2 * unread > asked:
-            advice = "with `form` set to 'auto', it is printed how many answers each form reads"
+            advice = "look at some, and pass the `form` that reads them, such as json or lines"
             if objects := counted.card.get("objects", 0):
                 advice = f"{objects:,} are lists of objects, whose field of names is for `key`"
             warnings.warn(
