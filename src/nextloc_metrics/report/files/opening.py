@@ -217,25 +217,29 @@ def _line(opened: Any, file: str, row: int) -> int:
     return 0
 
 
-def check_lines(file: str, longest: int) -> None:
+def check_lines(file: str, opened: Any, longest: int) -> None:
     """Raise for a line so long that DuckDB drops it without an error if it is the last one.
 
     It is longer than what DuckDB holds at once, 16 of the longest lines that it reads.
     """
+    if Path(file).suffix in _PACKED:
+        with open_bytes(file) as again:  # what was unpacked cannot be read again
+            _check_lines(file, again, longest)
+    elif opened.seek(0, os.SEEK_END) >= 15 * longest:
+        opened.seek(0)
+        _check_lines(file, opened, longest)
+
+
+def _check_lines(file: str, opened: Any, longest: int) -> None:
     lines, length = 1, 0
-    with open_bytes(file) as opened:
-        if Path(file).suffix not in _PACKED:
-            if opened.seek(0, os.SEEK_END) < 15 * longest:
-                return
-            opened.seek(0)
-        while chunk := opened.read(longest):
-            length = 0 if b"\n" in chunk or b"\r" in chunk else length + len(chunk)
-            if length >= longest:
-                raise ValueError(
-                    f"line {lines:,} of {file} must have at most {longest:,} bytes, got more; "
-                    "store only the best ids of each row."
-                )
-            lines += chunk.count(b"\n")
+    while chunk := opened.read(longest):
+        length = 0 if b"\n" in chunk or b"\r" in chunk else length + len(chunk)
+        if length >= longest:
+            raise ValueError(
+                f"line {lines:,} of {file} must have at most {longest:,} bytes, got more; "
+                "store only the best ids of each row."
+            )
+        lines += chunk.count(b"\n")
 
 
 #: Gets the names of all columns of a file and returns those to read; None reads nothing.
@@ -252,6 +256,7 @@ class RowSource:
     """
 
     files: list[str]
+    have: Sequence[str] = ()  #: the names of all columns, of a source that was read
     untyped = is_joined = has_keys = False
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:

@@ -105,14 +105,18 @@ def has_column(source: Any, name: str) -> bool:
     return False
 
 
-def check_rows_are_queries(table: Any, names: Roles) -> None:
-    """Raise if rows with one id each are the items of fewer queries.
+def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> None:
+    """Raise if rows with one id each, of a table with these columns, are items of fewer queries.
 
     So it is if there is a column of scores or ranks, and a column such as `user`, alone or with
     another one, whose values repeat, always with one target and never with one id twice.
     """
     preds, target = names.preds, names.target
-    have = [x for x in columns_of(table) if x not in (preds, target) and not x.startswith("__")]
+    have = [
+        x
+        for x in columns or columns_of(table)
+        if x not in (preds, target) and not x.startswith("__")
+    ]
     users, scores, ranks, ratings = (
         [x for x in have if re.match(kind, x.partition(":")[0], re.IGNORECASE)]
         for kind in (_QUERY, _SCORE, _RANK, "ratings?$")
@@ -121,15 +125,15 @@ def check_rows_are_queries(table: Any, names: Roles) -> None:
     others = [*scores, *ranks, *ratings]
     if not users or not others:
         return
-    columns: dict[str, list[str]] = {x: [] for x in (preds, target, *have)}
-    for part in open_table(table, [*columns]).parts([*columns]):
-        for name, cells in columns.items():
+    first: dict[str, list[str]] = {x: [] for x in (preds, target, *have)}
+    for part in open_table(table, [*first]).parts([*first]):
+        for name, cells in first.items():
             cells += map(str, cells_of(part.columns[name][: _SEEN - len(cells)]))
-        if len(columns[preds]) >= _SEEN:
+        if len(first[preds]) >= _SEEN:
             break
-    if any(map(is_written_as_list, columns[preds])):
+    if any(map(is_written_as_list, first[preds])):
         return
-    rows = pa.table(columns)
+    rows = pa.table(first)
     keys = [[x] for x in users]
     keys += [[user, x] for user in users for x in have if x != user and x not in others]
     key = next((x for x in keys if _is_key(rows, x, target, [preds, *ranks[:1]])), None)

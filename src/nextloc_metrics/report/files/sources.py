@@ -14,7 +14,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial, reduce
 from itertools import chain
 from typing import Any
@@ -40,7 +40,7 @@ from nextloc_metrics.report.files.opening import (
     suffix_of,
 )
 from nextloc_metrics.report.files.suffixes import READERS, read_by
-from nextloc_metrics.report.files.wrong_tables import first_items, not_ids
+from nextloc_metrics.report.files.wrong_tables import check_records, first_items, not_ids
 
 # Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
@@ -77,12 +77,11 @@ class Files(RowSource):
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
-        if not any(map(_has_bytes, self.files)):
-            raise ValueError(f"{self.files[0]} must hold a table, got no bytes.")
+        self.have: list[str] = []
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {x: unquote(y) for x, equals, y in pieces if equals and x in columns}
-            choose = partial(_choose, file, columns, folders)
+            choose = partial(self._choose, file, columns, folders)
             with _explained(file):
                 for part in self._read(file, choose):
                     for name in folders.keys() - part.columns.keys():
@@ -90,6 +89,17 @@ class Files(RowSource):
                         cell = pa.scalar(value, pa.string())
                         part.columns[name] = pa.repeat(cell, len(part.rows))
                     yield part
+        if not self.have:
+            _check_bytes(self.files)
+
+    def _choose(
+        self, file: str, columns: Sequence[str], folders: Mapping[str, str], have: Sequence[str]
+    ) -> list[str]:
+        """Return the columns to read of those that a file has; others may be names of folders."""
+        self.have = self.have or [*have]
+        inside = [x for x in dict.fromkeys(columns) if x in have or x not in folders]
+        check_columns(file, have, inside)
+        return inside
 
     def names(self) -> list[str]:
         """Return the names of all columns of the first file; none if it has no rows of a table."""
@@ -97,15 +107,6 @@ class Files(RowSource):
         with _explained(self.files[0]):
             next(self._read(self.files[0], have.extend), None)
         return have
-
-
-def _choose(
-    file: str, columns: Sequence[str], folders: Mapping[str, str], have: Sequence[str]
-) -> list[str]:
-    """Return the columns to read of those that a file has; others may be names of folders."""
-    inside = [x for x in dict.fromkeys(columns) if x in have or x not in folders]
-    check_columns(file, have, inside)
-    return inside
 
 
 @contextmanager
@@ -116,12 +117,17 @@ def _explained(file: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (OSError, EOFError, UnicodeError, zlib.error, pa.ArrowInvalid) as error:
+        _check_bytes([file])
         raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
-def _has_bytes(file: str) -> bool:
-    with _explained(file), open_bytes(file) as opened:
-        return bool(opened.read(1))
+def _check_bytes(files: Sequence[str]) -> None:
+    """Raise if no file has a byte."""
+    for file in files:
+        with suppress(OSError, EOFError, zlib.error, pa.ArrowInvalid), open_bytes(file) as opened:
+            if opened.read(1):
+                return
+    raise ValueError(f"{files[0]} must hold a table, got no bytes.")
 
 
 def _read_parquet(file: str, choose: Choose) -> Iterator[FilePart]:
@@ -304,6 +310,10 @@ def columns_of_both(one: Any, other: Any) -> list[str]:
 # Rows per part, records that tell which keys there are, bytes of a record, characters of a line
 # of CSV and of its header: a packed file of a few kilobytes can hold millions of columns.
 _LINES, _RECORDS, _LONGEST, _LINE, _HEADER = 1 << 16, 1000, 1 << 26, 1 << 22, 1 << 20
+# Bytes that are read first.
+_START = 1 << 16
+# What columns of lists hold.
+_OF_LISTS = "answers", "ids of locations"
 
 # What DuckDB says of a line, and the rule of ours.
 _RULES = {
@@ -326,11 +336,12 @@ def _database() -> Database:
 
 def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
     """Read cells as text; a line with another number of cells than the header is an error."""
-    header = _header(file)
-    if header is None or (names := choose(header)) is None:
-        return
+    with open_bytes(file) as opened:
+        header = _header(file, opened)
+        if header is None or (names := choose(header)) is None:
+            return
+        check_lines(file, opened, _LINE)
     columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
-    check_lines(file, _LINE)
     scan = (
         f"read_csv({_quoted_path(file)}, auto_detect = false, header = false, strict_mode = true, "
         f"delim = {quoted(delimiter_of(file))}, quote = '\"', escape = '\"', "
@@ -347,10 +358,11 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
         yield part
 
 
-def _header(file: str) -> list[str] | None:
+def _header(file: str, opened: Any) -> list[str] | None:
     """Return the names in the first line of a file; None if there is nothing in it."""
-    with open_bytes(file) as opened:
-        start = opened.read(_HEADER)
+    start = opened.read(_START)
+    if not re.search(rb"\S[^\r\n]*[\r\n]", start):
+        start += opened.read(_HEADER - len(start))
     if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
         raise ValueError(
             f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores of "
@@ -371,19 +383,26 @@ def _header(file: str) -> list[str] | None:
 def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[FilePart]:
     """Read records, one per line, in a list or over several lines; strings lose their quotes."""
     with open_bytes(file) as opened:
-        start = opened.read(1 << 12).removeprefix(codecs.BOM_UTF8).lstrip()
-    if not start:
+        start = opened.read(_START)
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if not text:
         return
     form = "newline_delimited" if suffix_of(file) != ".json" else "unstructured"
-    if start[:1] == b"[":
+    if text[:1] == b"[":
         form = "array"
-    elif start.split(b"\n", 1)[0].strip() == b"{":
+    elif text.split(b"\n", 1)[0].strip() == b"{":
         form = "unstructured"
     how = f"({_quoted_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
-    query = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
-    records = [x or [] for batch in _batches(file, query) for x in batch.column(0).to_pylist()]
-    keys = [*dict.fromkeys(chain.from_iterable(records))]
-    if not records or (names := choose(keys)) is None:
+    keys = _keys_of_lines(text) if form == "newline_delimited" else []
+    if not keys:
+        query = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
+        records = [x or [] for batch in _batches(file, query) for x in batch.column(0).to_pylist()]
+        if not records:
+            return
+        keys = [*dict.fromkeys(chain.from_iterable(records))]
+    if len(start) < _START and form == "newline_delimited":
+        _check_one_record(file, text, holds)
+    if (names := choose(keys)) is None:
         return
     columns = ", ".join(f"{quoted(x)}: 'JSON'" for x in names)
     cells = ['"' + name.replace('"', '""') + '"' for name in names]
@@ -395,6 +414,30 @@ def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[F
             row = found.is_valid().index(True).as_py()
             raise refusal(part, row, names[found[row].as_py()], holds)
         yield part
+
+
+def _keys_of_lines(text: bytes) -> list[str]:
+    """Return the keys of the first records, one per line; none if a line is no record."""
+    lines = re.split(rb"[\r\n]+", text)
+    whole = lines[:_RECORDS] if len(text) < _START - 8 else lines[:-1][:_RECORDS]
+    try:
+        records = [json.loads(line) for line in whole if line.strip()]
+    except (ValueError, RecursionError):
+        return []
+    are_records = all(isinstance(x, dict) for x in records)
+    return [*dict.fromkeys(chain.from_iterable(records))] if are_records else []
+
+
+def _check_one_record(file: str, text: bytes, holds: Mapping[str, str]) -> None:
+    """Raise if the one line of a file holds columns, as `DataFrame.to_json` writes them."""
+    if b"\n" in text.strip():
+        return
+    held: Any = None
+    with suppress(ValueError, RecursionError):
+        held = json.loads(text)
+    query = [x for x, what in holds.items() if what == "an id"]
+    of = [next((x for x, what in holds.items() if what == y), "") for y in _OF_LISTS]
+    check_records(file, held, query, *of)
 
 
 def _quoted_path(file: str) -> str:

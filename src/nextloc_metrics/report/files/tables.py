@@ -193,7 +193,7 @@ class TableRows:
         for part in seen:
             self.look_at(part)
         if reader is None and separator is None and not is_listed and self.source is not source:
-            check_rows_are_queries(source, names)
+            check_rows_are_queries(source, names, self.source.have)
 
     def _start(self) -> None:
         """Count from no row on."""

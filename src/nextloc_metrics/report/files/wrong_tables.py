@@ -14,11 +14,10 @@ import numpy as np
 from torch import Tensor
 
 from nextloc_metrics.core.queries.messages import describe, short
-from nextloc_metrics.report.files.opening import find_files, kind_of_files, open_bytes, suffix_of
-from nextloc_metrics.report.files.suffixes import JSON
+from nextloc_metrics.report.files.opening import find_files, kind_of_files, open_bytes
 
-# Bytes that tell whether a file has several lines, and the most of one object.
-_START, _MOST = 1 << 16, 1 << 26
+# The most bytes of one object.
+_MOST = 1 << 26
 
 
 def check_no_records(name: str, given: Any) -> None:
@@ -54,21 +53,29 @@ def check_no_columns(
     `found` is what the file holds, if that is known. `query` are columns of one value for a row;
     without any, a row has a list in `preds`.
     """
-    file = find_files(table)[0] if kind_of_files(table) in JSON else ""
-    held = _object_of(file) if file and not isinstance(found, Mapping) else found
-    what = _form_of(held, query, preds, target) if isinstance(held, Mapping) else ""
-    if what and file:
-        raise ValueError(
-            f"{file} must hold records, one for each row, and is JSON of {what}, got "
-            f'{short(held)}; write `DataFrame.to_json(path, orient="records")`, or a list of '
-            "records."
-        )
+    if kind_of_files(table) == ".json":
+        file = find_files(table)[0]
+        check_records(file, _object_of(file), query, preds, target)
+        return
+    what = _form_of(found, query, preds, target) if isinstance(found, Mapping) else ""
+    held: Any = found
     if what == "columns":
         of_arrays = [x for x in (preds, target) if getattr(held.get(x), "ndim", 0) > 1]
         arrays = f"its arrays, `{name}[{preds!r}]` and `{name}[{target!r}]`"
         raise TypeError(
             f"`{name}` must be a table, got a dict of columns, {short(held)}; pass "
             f"{arrays if of_arrays else f'`pandas.DataFrame({name})`'}."
+        )
+
+
+def check_records(file: str, held: Any, query: Sequence[str], preds: str, target: str) -> None:
+    """Raise if what a file of JSON holds is an object of columns, or of rows by index."""
+    what = _form_of(held, query, preds, target) if isinstance(held, Mapping) else ""
+    if what:
+        raise ValueError(
+            f"{file} must hold records, one for each row, and is JSON of {what}, got "
+            f'{short(held)}; write `DataFrame.to_json(path, orient="records")`, or a list of '
+            "records."
         )
 
 
@@ -94,13 +101,11 @@ def _form_of(found: Mapping[str, Any], query: Sequence[str], preds: str, target:
 
 
 def _object_of(file: str) -> Any:
-    """Return the object that a file of JSON is; None if it is a list, has lines, or is broken."""
+    """Return the object that a file of JSON is; None if it is a list, or broken."""
     errors = OSError, EOFError, ValueError, RecursionError, zlib.error
     with suppress(*errors), open_bytes(file) as opened:
-        text = opened.read(_START)
-        if suffix_of(file) == ".json" or b"\n" not in text.strip():
-            text = (text + opened.read(_MOST)).removeprefix(codecs.BOM_UTF8)
-            return json.loads(text) if text.lstrip()[:1] == b"{" else None
+        text = opened.read(_MOST).removeprefix(codecs.BOM_UTF8)
+        return json.loads(text) if text.lstrip()[:1] == b"{" else None
     return None
 
 
