@@ -264,7 +264,7 @@ def whole_of(text: str) -> int | None:
 _LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
-_OPENED = r"^\s*[\[(]"  # what may be a list
+_OPENED = rf"^{_SPACE}[\[(]"  # what may be a list
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 #: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")

@@ -220,7 +220,7 @@ def open_relation(
         arrays = {role: plain(part.columns[column]) for role, column in roles.items()}
         for role in lists:
             if is_text(arrays[role].type):
-                arrays[role] = _as_lists(part, roles[role], how)
+                arrays[role] = _as_lists(part, roles[role], how, source.untyped)
         for role, array in arrays.items():
             if pa.types.is_timestamp(array.type) and role[0] != "o":  # not groups
                 zones[role].add(array.type.tz is not None)
@@ -272,18 +272,21 @@ def _holds_of(roles: Mapping[str, str], lists: Sequence[str]) -> dict[str, str]:
     return groups | ids | several | answers
 
 
-def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any]) -> Any:
+def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any], untyped: bool) -> Any:
     """Read text as lists of ids; an empty cell is missing."""
     texts: dict[int, str] = {}
-    column, how = plain(part.columns[name]), CellReading(False, True, reading["separator"])
+    column = plain(part.columns[name])
+    column = pc.if_else(pc.equal(column, ""), None, column)
+    how = CellReading(False, untyped, reading["separator"])
     found = read_cells(column, how._replace(texts=texts))
     keys, places = np.unique(found.values, return_inverse=True)
     written = pa.array([texts.get(key) or str(key) for key in keys.tolist()], pa.string())
     values = written.take(pa.array(places))
     check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
-    is_none, rows = ~found.lists & (found.lengths == 0), found.rows
+    is_none, rows = ~as_numpy(column.is_valid()), found.rows
+    is_none |= ~found.lists & (found.lengths == 0)
     is_pad = as_numpy(pc.is_in(values, pa.array([*map(str, reading["padding"])])))
-    kept = ~found.lists[rows] | ~is_pad
+    kept = (~found.lists[rows] | ~is_pad) & ~is_none[rows]
     ends = np.append(0, np.bincount(rows[kept], minlength=len(is_none)).cumsum())
     offsets = pa.array(ends, pa.int32(), mask=np.append(is_none, False))
     return pa.ListArray.from_arrays(offsets, values.filter(pa.array(kept)))
