@@ -135,6 +135,7 @@ def test_scores_that_are_no_number_are_not_retrieved() -> None:
     for scores, expected in (
         ([float("nan"), 0.5, 0.1, float("nan")], 0.5),
         ([2**53, 2**53 + 1, 2**53 + 1, 2**53], 0.75),
+        ([2**53, 2**53 + 1, 2**53, 2**53 + 1], 1),
     ):
         found = evaluate(
             items.assign(score=scores),

@@ -213,7 +213,7 @@ def test_one_answer_per_query_is_joined_to_its_targets(container: str, ids: list
 def test_one_answer_that_is_no_id_is_refused() -> None:
     """A fraction is no id, and an answer that is missing is counted where that is asked for."""
     truth = pd.DataFrame({"u": [1, 2], "target": [7, 9]})
-    with pytest.raises(ValueError, match=r"must hold whole numbers below 2.53 in `preds`, got 7.5"):
+    with pytest.raises(ValueError, match=r"`preds` in DataFrame must hold ids.* floats are scores"):
         report.evaluate(truth.assign(preds=[7.5, 9]), truth=truth, query="u", k=1)
     rows = truth.assign(preds=pd.array([7, None], dtype="Int64"))
     with pytest.raises(ValueError, match="row 1 of DataFrame must hold ids"):

@@ -320,7 +320,8 @@ def test_excluded_ids_have_no_fraction() -> None:
     names = rows.assign(preds=[["5", "3"]]), truth.assign(target="3")
     assert evaluated(names[0], truth=names[1], query="u", exclude="x").values["acc_at_1"] == 1
     for wrong in ([5.5], [True], 5.5):
-        with pytest.raises(ValueError, match=r"row 0 of DataFrame must hold .* in `x`"):
+        says = r"row 0 of DataFrame must hold .* in `x`|`x` in DataFrame must hold ids.*got bool"
+        with pytest.raises(ValueError, match=says):
             evaluated(rows, truth=truth.assign(x=[wrong]), query="u", exclude="x")
 
 

@@ -20,27 +20,33 @@ from typing import Any
 
 import numpy as np
 
-from nextloc_metrics.core.queries.keys import LIMIT
+from nextloc_metrics.core.queries.keys import LIMIT, read_keys
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import CellReading, convert, is_text, keys_of_text, plain
+from nextloc_metrics.report.files.cells import MISSING, CellReading
+from nextloc_metrics.report.files.columns import Numbers, gaps_of
 from nextloc_metrics.report.files.database import Database
+from nextloc_metrics.report.files.id_columns import (
+    IdColumn,
+    check_alike,
+    list_of_columns,
+    matching,
+)
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
 from nextloc_metrics.report.files.relation import (
     GRADES,
-    OF_GAPS_OF_ANY,
     RANKS,
     SCORES,
     align,
-    list_cells,
-    list_columns,
-    matching,
+    family_of,
     open_relation,
-    to_lists,
     to_numbers,
 )
 from nextloc_metrics.report.files.roles import Roles
-from nextloc_metrics.report.files.sources import columns_of, columns_of_both
-from nextloc_metrics.report.files.tables import OF_GAPS, SCORES_OF, TableRows
+from nextloc_metrics.report.files.sources import columns_of, columns_of_both, open_table
+from nextloc_metrics.report.files.tables import OF_GAPS, SCORES_OF, TableRows, of_scores
+
+# What to do about a missing target beside cells that may be lists or scores.
+OF_GAPS_OF_ANY = f"{OF_GAPS}, or {of_scores('the width of the rows')}"
 
 # Items of a range of queries.
 _ITEMS = 1 << 20
@@ -58,16 +64,13 @@ def open_form(
 
     Groups, mask and exclude are columns of the truth; `reading` is as for `TableRows`.
     """
-    db, pads = Database(threads), reading["padding"]
+    pads = reading["padding"]
     reading["padding"] = {-1, *((pads,) if isinstance(pads, int) else pads)}
+    if reading.get("texts") is None:
+        reading["texts"] = {}
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
-    named = filter(None, [*form.groups, form.mask, form.exclude])
-    others = {name: f"o{i}" for i, name in enumerate(dict.fromkeys(named))}
-    kept, card = replace(form, preds="preds"), dict[str, Any]()
-    if truth is None:
-        source = _wide(db, rows, form, others)
-    elif not form.query:
+    if truth is not None and not form.query:
         both = columns_of_both(rows, truth)
         key = f", such as `query={both[0]!r}`" if len(both) == 1 else ""
         raise ValueError(
@@ -75,46 +78,62 @@ def open_form(
             f"none; both have {short(both)}. The tables are joined by this key{key}, and not row "
             "by row; without one, write the number of the query to both."
         )
-    else:
-        joining = _Joining(db, rows, truth, form, others, reading)
-        kind = joining.gather()
-        if form.item is not None:
-            joining.order(kind, reading["vocabulary"])
-        joining.count(rows, truth)
-        if reading.get("reader") is not None:
-            joining.check_asked()
-        if form.item is None:
-            joining.check_once()
-        source, card = joining.leave(), joining.card
-        kept = replace(kept, target="target", grade=form.grade and "grade")
-    read = TableRows(source, kept, **reading)
+    kept = replace(form, preds="preds")
+    if form.item is None and form.is_wide:
+        rows = Wide(rows, form.preds, kept.preds, reading["texts"])
+    if truth is None:
+        return TableRows(rows, kept, **reading), {}
+    joining = _Joining(Database(threads), rows, truth, form, reading)
+    joining.gather()
+    joining.count(rows, truth)
+    if reading.get("reader") is not None:
+        joining.check_asked()
+    if form.item is None:
+        joining.check_once()
+    source, card = joining.leave(), joining.card
+    read = TableRows(
+        source, replace(kept, target="target", grade=form.grade and "grade"), **reading
+    )
     read.has_several |= form.grade is not None or bool(card.get("several_targets"))
+    read.are_text |= joining.targets.are_names
     return read, card
 
 
-def _wide(db: Database, rows: Any, form: Roles, others: Mapping[str, str]) -> Joined:
-    """Return the rows of one table with a column per rank."""
-    ranks = {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
-    of_others = {role: name for name, role in others.items()}
-    found = open_relation(db, "found", rows, {**ranks, "target": form.target, **of_others})
-    list_columns(found, [*ranks])
-    db.run(f"CREATE TABLE queries AS SELECT stood AS number, * FROM ({found.select()})")
-    columns = {**others, "preds": "preds", form.target: "target"}
-    return Joined(db, found.files, columns, found.untyped)
+class Wide(RowSource):
+    """The rows of a table with a column per rank, and their lists in one column."""
+
+    keyed: frozenset[str]
+
+    def __init__(self, table: Any, preds: Any, name: str, texts: dict[int, str]) -> None:
+        self._ranks, self._name, self._table = matching(table, preds), name, table
+        source = open_table(table, self._ranks)
+        self.files, self.untyped, self.keyed = source.files, source.untyped, frozenset([name])
+        self._how = CellReading(untyped=source.untyped, known=MISSING, texts=texts)
+        self.is_joined = True
+
+    def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
+        """Yield the rows; lists are keys."""
+        others = [x for x in columns if x != self._name]
+        every = list(dict.fromkeys([*self._ranks, *others]))
+        holds = {**dict.fromkeys(self._ranks, "an id")}
+        for part in open_table(self._table, every, holds).parts(every):
+            part.columns[self._name] = list_of_columns(part, self._ranks, self._how)
+            yield part
 
 
 class _Joining:
     """The tables `asked`, a row per query, `targets`, and `answers`, a row per list.
 
-    `others` has the roles of columns of the truth, of which `seen` has what is excluded.
+    Columns of the truth have roles, of which `seen` has what is excluded.
     """
 
     def __init__(
-        self, db: Database, rows: Any, truth: Any, form: Roles, others: Mapping[str, str],
-        reading: Mapping[str, Any],
-    ) -> None:  # fmt: skip
-        self.db, self.form, self.others = db, form, others
-        self.seen = seen = others.get(form.exclude or "")
+        self, db: Database, rows: Any, truth: Any, form: Roles, reading: Mapping[str, Any]
+    ) -> None:
+        self.db, self.rows, self.form, self.reading = db, rows, form, reading
+        named = filter(None, [*form.groups, form.mask, form.exclude])
+        self.others = others = {name: f"o{i}" for i, name in enumerate(dict.fromkeys(named))}
+        seen = others.get(form.exclude or "")
         keys = {f"k{i}": x for i, x in enumerate(form.query)}
         target, of_rows = form.target, {**keys, "preds": str(form.preds)}
         if target == "target" and form.item is not None:
@@ -124,43 +143,54 @@ class _Joining:
         of_truth = {**keys, "item": target, **self.constant}
         if form.grade is not None:
             of_truth["grade"] = form.grade
+        words, texts = reading["vocabulary"], reading["texts"]
+        known = frozenset(map(str, words or ()))
+        how = CellReading(separator=reading["separator"], known=known, texts=texts)
+        numbers = Numbers(None, reading["padding"])
+        gaps = OF_GAPS if form.item is not None else OF_GAPS_OF_ANY
+        self.targets = IdColumn(how, numbers, gaps, are_lists=True)
+        of_ids = {"item": self.targets}
+        if seen is not None:
+            of_ids[seen] = IdColumn(how, numbers, "", are_lists=True)
+        missing = gaps_of(reading["padding"], reading["on_missing"])
+        self.relevant = open_relation(db, "relevant", truth, of_truth, of_ids, texts, missing)
+        of_items: dict[str, IdColumn] = {}
         if form.item is not None:
             of_rows = {**keys, "item": form.item, "value": str(form.score or form.rank)}
-        elif form.is_wide:
-            of_rows = keys | {f"p{i}": x for i, x in enumerate(matching(rows, form.preds))}
-        lists = ["item"] if seen is None else ["item", seen]
-        self.relevant = open_relation(db, "relevant", truth, of_truth, lists, reading)
-        self.found = open_relation(db, "found", rows, of_rows)
+            of_items["item"] = IdColumn(how._replace(may_be_list=False), numbers)
+        elif isinstance(rows, Wide):
+            of_rows["preds"] = "preds"
+        self.found = open_relation(db, "found", rows, of_rows, of_items, texts)
+        self._check_ids(of_items.get("item"), rows)
         self.keys, self.listed = [*keys], ", ".join(keys)
         if truth is rows and form.grade is None:
             self.constant["item"] = form.target
         self.first: int | None = None  #: the first rank; None for scores
-        self.texts = reading.get("texts")
-        self.tied = "item"  #: what orders tied items
         self.card: dict[str, Any] = {}
 
-    def gather(self) -> str:
-        """Type both tables and make the three; return whether ids are text or integers."""
+    def _check_ids(self, items: IdColumn | None, rows: Any) -> None:
+        """Raise if the ids of both tables cannot meet."""
+        if items is None:
+            items = IdColumn(self.targets.how, self.targets.numbers)
+            kind = self.found.kinds["preds"]
+            if not self.found.untyped and kind.endswith("[]") and not isinstance(rows, Wide):
+                family = family_of(kind.removesuffix("[]"))
+                items.kind = {"text": "text", "integers": "integers"}.get(family, "")
+            items.example, items.column = "its lists", self.found.columns["preds"]
+            items.file = self.found.files[0]
+        if self.reading["vocabulary"] is None:
+            check_alike(items, self.targets, self.reading["on_error"])
+
+    def gather(self) -> None:
+        """Read keys and numbers of both tables, and make the three."""
         db, found, relevant, listed = self.db, self.found, self.relevant, self.listed
         for key in self.keys:
             align(key, found, relevant)
         if self.form.grade is not None:
             to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
-            kind = align("item", found, relevant)
             lacks = to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
             found.sql["is_nan"] = lacks if self.form.rank is None else "false"
-        else:
-            ranks = [x for x in found.columns if x[0] == "p" and x != "preds"]
-            of = list_columns(found, ranks) if ranks else list_cells(found)
-            beside = of if of in ("text", "integers") and not found.untyped else None
-            gaps = OF_GAPS if of in ("text", "integers") else OF_GAPS_OF_ANY
-            kind = align("item", relevant, beside=beside, gaps=gaps)
-            if found.untyped:  # the reader types both
-                relevant.sql["item"] = f"CAST({relevant.sql['item']} AS VARCHAR)"
-        if self.seen is not None:
-            is_text = found.untyped and self.form.item is None
-            to_lists(relevant, self.seen, kind == "integers" and not is_text)
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
         kept = "".join(f", {x} := {x}" for x in self.constant)
         first = f", arg_min(struct_pack({kept[2:]}), stood) AS first" if kept else ""
@@ -172,7 +202,8 @@ class _Joining:
         self._make_targets()
         if self.form.item is None:
             db.run(f"CREATE VIEW answers AS {found.select()}")
-        return kind
+        else:
+            self._order()
 
     def _check_constant(self) -> None:
         """Raise if a column of the truth, or the target beside items, is not one of its query."""
@@ -275,23 +306,31 @@ class _Joining:
             "columns that tell its rows apart, or number the queries in both",
         )
 
-    def order(self, kind: str, vocabulary: Sequence[str | int] | None) -> None:
+    def _order(self) -> None:
         """Read scores or ranks of items, and what orders tied ones: ids, or a vocabulary."""
         db, form, of_asked = self.db, self.form, f"SEMI JOIN asked USING ({self.listed})"
         db.run(f"CREATE VIEW placed AS {self.found.select()}")
         db.run(f"CREATE TABLE answers AS SELECT DISTINCT {self.listed} FROM placed")
-        if form.rank is None:
-            lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
-            self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
-        else:
+        if form.rank is not None:
             self.first = int(db.value("SELECT coalesce(min(value) <> 0, true) FROM placed"))
             ranked = db.value(f"SELECT count(*) FROM answers {of_asked}")
             self.card[f"ranks_from_{self.first}"] = ranked
-        if vocabulary is not None:
-            words = pa.array([*vocabulary], pa.int64() if kind == "integers" else pa.string())
-            numbers = pa.array(range(len(words)), pa.int64())
-            db.insert("words", pa.table({"item": words, "number": numbers}))
-            self.tied = f"coalesce(words.number, {LIMIT}), item"
+            return
+        lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
+        self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
+
+    def _places(self) -> Any:
+        """Return the keys of ids that are ordered otherwise than as numbers, and their places.
+
+        These are text, in the order of its bytes, and the ids of a vocabulary.
+        """
+        texts, words = self.reading["texts"], self.reading["vocabulary"]
+        if words is not None:
+            keys = read_keys("vocabulary", list(words)).keys.numpy()
+            return pa.table({"item": keys, "place": np.arange(len(keys)) - len(keys)})
+        names = sorted(texts, key=lambda key: texts[key].encode("utf-8", "surrogatepass"))
+        places = np.arange(len(names)) + LIMIT
+        return pa.table({"item": np.array(names, np.int64), "place": places})
 
     def check_ranks(self) -> None:
         """Raise for the first row of a query that repeats a rank."""
@@ -305,6 +344,7 @@ class _Joining:
     def leave(self) -> Joined:
         """Join all to the rows that are read, one per query; of missing lists `stood` is -1."""
         listed, form, untyped = self.listed, self.form, False
+        keyed = frozenset(["target", *([form.exclude] if form.exclude else [])])
         grade = ", list(grade::DOUBLE ORDER BY item) AS grade" if form.grade is not None else ""
         graded = ", coalesce(t.grade, []) AS grade" if grade else ""
         others = "".join(f", a.first.{role} AS {role}" for role in self.others.values())
@@ -322,14 +362,20 @@ class _Joining:
         )
         names = {**self.others, "preds": "preds", "target": "target", "grade": "grade"}
         if form.item is None:
-            return Joined(self.db, files, names, untyped)
-        value, tied = ("value DESC", self.tied) if form.rank is None else ("value", "item")
-        words = " LEFT JOIN words USING (item)" if "words" in tied else ""
+            keyed |= {"preds"} if isinstance(self.rows, Wide) else frozenset()
+            return Joined(self.db, files, names, untyped, keyed)
+        order, join = "value", ""
+        if form.rank is None:
+            places = self._places()
+            order = "value DESC, item"
+            if len(places):
+                self.db.insert("places", places)
+                join, order = " LEFT JOIN places USING (item)", "value DESC, coalesce(place, item)"
         flat = (
             f"SELECT q.number AS query, item, value FROM placed JOIN queries q USING ({listed})"
-            f"{words} WHERE value IS NOT NULL ORDER BY query, {value}, {tied}"
+            f"{join} WHERE value IS NOT NULL ORDER BY query, {order}"
         )
-        return Items(self.db, files, names, untyped, flat, self, self.texts)
+        return Items(self.db, files, names, untyped, keyed | {"preds"}, flat, self)
 
 
 @dataclass(eq=False)
@@ -343,6 +389,7 @@ class Joined(RowSource):
     files: list[str]
     columns: dict[str, str]
     untyped: bool = False
+    keyed: frozenset[str] = frozenset()
     is_joined = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
@@ -371,8 +418,6 @@ class Items(Joined):
 
     flat: str = ""
     joining: Any = None
-    texts: dict[int, str] | None = None
-    has_keys = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; where columns have the predictions, also the scores of their items."""
@@ -412,16 +457,15 @@ class Items(Joined):
             ends = np.zeros(last - first + 1, np.int64)
             kinds = (np.zeros(0, np.int64), np.zeros(0))
             return tuple(pa.LargeListArray.from_arrays(ends, x) for x in kinds)
-        queries, values = flat.column(0).to_numpy(), flat.column(2).to_numpy()
-        items = plain(flat.column(1))
-        if is_text(items.type):
-            items, _ = keys_of_text(items, CellReading(pads=frozenset(), texts=self.texts))
-        else:
-            items, _ = convert(items, CellReading(texts=self.texts))
+        queries, items, values = (column.to_numpy() for column in flat.columns)
         lengths = np.bincount(queries - first, minlength=last - first)
         ends = np.append(0, lengths.cumsum())
         if self.joining.first is None:
-            return tuple(pa.LargeListArray.from_arrays(ends, x) for x in (items, values))
+            scores = values.astype(np.float64)
+            if ((values[1:] != values[:-1]) & (scores[1:] == scores[:-1])).any():
+                # integers beyond 2^53 differ, and floats do not: any numbers that fall tell ties
+                scores = -np.append(0.0, values[1:] != values[:-1]).cumsum()
+            return tuple(pa.LargeListArray.from_arrays(ends, x) for x in (items, scores))
         if ((queries[1:] == queries[:-1]) & (values[1:] == values[:-1])).any():
             self.joining.check_ranks()  # which raises
         places, has_items = values.astype(np.int64) - self.joining.first, lengths > 0

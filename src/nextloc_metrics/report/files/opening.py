@@ -252,12 +252,13 @@ class RowSource:
     Attributes:
         untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
         is_joined: whether the rows were joined, or their lists made of columns.
-        has_keys: whether the ids of lists are keys that were read.
+        keyed: the columns whose integers are keys that were read.
     """
 
     files: list[str]
     have: Sequence[str] = ()  #: the names of all columns, of a source that was read
-    untyped = is_joined = has_keys = False
+    keyed: frozenset[str] = frozenset()
+    untyped = is_joined = False
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; a missing or repeated column, or an unreadable file, raises."""

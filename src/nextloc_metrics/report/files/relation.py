@@ -1,33 +1,23 @@
-"""Tables as relations of DuckDB, and the one place that types their columns.
+"""Tables as relations of DuckDB, whose ids are keys, and the types of what joins and ranks them.
 
 Names of a user's columns do not get there: each column has a role, such as key, item or score.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import (
-    CellReading,
-    as_numpy,
-    is_list,
-    is_text,
-    plain,
-    read_cells,
-)
-from nextloc_metrics.report.files.columns import fill_gaps, gaps_of
+from nextloc_metrics.report.files.cells import is_list, is_text, plain
+from nextloc_metrics.report.files.columns import fill_gaps
 from nextloc_metrics.report.files.database import Database
-from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
-from nextloc_metrics.report.files.sources import columns_of, open_table
-from nextloc_metrics.report.files.tables import OF_GAPS, check_read, of_scores
+from nextloc_metrics.report.files.id_columns import IdColumn
+from nextloc_metrics.report.files.opening import pa, place
+from nextloc_metrics.report.files.sources import open_table
 
 
 class Rule(NamedTuple):
@@ -37,9 +27,6 @@ class Rule(NamedTuple):
     must: str
     remedy: str
 
-
-# What to do about a missing target beside cells that may be lists or scores.
-OF_GAPS_OF_ANY = f"{OF_GAPS}, or {of_scores('the width of the rows')}"
 
 # A number of text as it is usually written, of at most 18 digits.
 _WHOLE = r"(0|-?[1-9][0-9]{0,17})(\.0)?"
@@ -55,11 +42,6 @@ _FAMILIES = {
     "null": ('"NULL"',),
 }
 _NUL = Rule("contains({0}, chr(0))", "a value without NUL", "write it again")
-_OBJECT = Rule(
-    "regexp_full_match({0}, '(?s)\\{\\s*([\"''].*)?\\}')",
-    "an id and no object",
-    "write the id alone",
-)
 _TIME = Rule("{1} IS NULL", "a time, as in the other table", "write it as 2026-01-31 12:30:00")
 _OFFSET = Rule(
     "offset_of({0}) = ''",
@@ -127,8 +109,8 @@ class Relation:
         untyped: whether all values are text, as in CSV and JSON.
         kinds: DuckDB's type of each role.
         sql: the expression of each role.
-        none: SQL of rows that stand for an empty list of targets.
         zoned: the roles of times with a zone, which are in UTC here.
+        texts: the text of each key that is a hash.
     """
 
     db: Database
@@ -137,9 +119,9 @@ class Relation:
     columns: Mapping[str, str]
     untyped: bool
     kinds: dict[str, str]
-    none: str = "false"
     sql: dict[str, str] = field(default_factory=dict)
     zoned: frozenset[str] = frozenset()
+    texts: Mapping[int, str] = field(default_factory=dict)
 
     def family(self, role: str) -> str:
         """Return what a column holds."""
@@ -172,7 +154,7 @@ class Relation:
     def refuse(self, query: str, says: str) -> None:
         """Raise for the first row that a query finds, with its values for `{got}`."""
         if found := self.db.row(f"{query} ORDER BY 1 LIMIT 1"):
-            got = ", ".join(map(short, found[1:]))
+            got = ", ".join(short(self.texts.get(x, x) if type(x) is int else x) for x in found[1:])
             raise ValueError(f"{self.place(found[0])} must hold {says.replace('{got}', got)}.")
 
     def place(self, stood: int) -> str:
@@ -199,17 +181,18 @@ def family_of(kind: str) -> str:
 
 
 def open_relation(
-    db: Database, name: str, table: Any, roles: Mapping[str, str], lists: Sequence[str] = (),
-    reading: Mapping[str, Any] | None = None,
+    db: Database, name: str, table: Any, roles: Mapping[str, str], ids: Mapping[str, IdColumn],
+    texts: Mapping[int, str], gaps: Set[str] = frozenset(),
 ) -> Relation:  # fmt: skip
     """Read columns of a table into a relation; `roles` has the user's name of each.
 
-    Text of the roles `lists` is read as lists of ids. Of lists of targets, in the role `item`,
-    each id has a row; `reading` says how, as for `TableRows`.
+    The roles of `ids` become keys. Of lists in the role `item`, each id has a row. `gaps` is what
+    stands there for a missing target that counts as a miss.
     """
-    names, how = list(dict.fromkeys(roles.values())), reading or {}
-    gaps = gaps_of(how["padding"], how["on_missing"]) if how else ()
-    source = open_table(table, names, _holds_of(roles, lists))
+    names = list(dict.fromkeys(roles.values()))
+    source = open_table(table, names, _holds_of(roles, ids))
+    for one in ids.values():
+        one.how = one.how._replace(untyped=source.untyped)
     files = list(source.files)
     tables: dict[Any, str] = {}
     zones: dict[str, set[bool]] = {role: set() for role in roles}
@@ -217,10 +200,10 @@ def open_relation(
     for part in source.parts(names):
         if gaps:
             part.columns[roles["item"]] = fill_gaps(part.columns[roles["item"]], gaps)
-        arrays = {role: plain(part.columns[column]) for role, column in roles.items()}
-        for role in lists:
-            if is_text(arrays[role].type):
-                arrays[role] = _as_lists(part, roles[role], how, source.untyped)
+        arrays = {
+            role: ids[role].read(part, column) if role in ids else plain(part.columns[column])
+            for role, column in roles.items()
+        }
         for role, array in arrays.items():
             if pa.types.is_timestamp(array.type) and role[0] != "o":  # not groups
                 zones[role].add(array.type.tz is not None)
@@ -242,54 +225,30 @@ def open_relation(
             )
     if not tables:
         tables[None] = f"{name}_0"
-        columns = ", ".join(f"{role} VARCHAR" for role in roles)
+        kinds = {x: "BIGINT[]" if of.are_lists else "BIGINT" for x, of in ids.items()}
+        columns = ", ".join(f"{role} {kinds.get(role, 'VARCHAR')}" for role in roles)
         db.run(f"CREATE TABLE {name}_0 ({columns}, stood BIGINT)")
     db.run(f"CREATE VIEW {name} AS {' UNION ALL '.join(f'FROM {x}' for x in tables.values())}")
-    kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
-    none = "false"
-    if "item" in lists and kinds["item"].endswith("]"):
-        kept, none, pads = "item", "none", ", ".join(map(str, how["padding"]))
-        if kinds["item"] != "VARCHAR[]":
-            kept = f"list_filter(item, lambda x: x IS NULL OR x NOT IN ({pads}))"
+    if "item" in ids and ids["item"].are_lists:
         db.run(
             f"CREATE VIEW {name}_each AS SELECT * REPLACE (unnest(CASE WHEN len(item) > 0 THEN "
-            f"item ELSE [NULL] END) AS item), coalesce(len(item) = 0, false) AS none FROM (SELECT "
-            f"* REPLACE ({kept} AS item) FROM {name})"
+            f"item ELSE [NULL] END) AS item) FROM {name}"
         )
-        name, kinds["item"] = f"{name}_each", kinds["item"].removesuffix("[]")
-    raw = {x for x in roles if not source.untyped or x in ("preds", "target") or x[0] == "o"}
+        name = f"{name}_each"
+    kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
+    raw = {x for x in roles if not source.untyped or x in (*ids, "preds") or x[0] == "o"}
     cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
     zoned = frozenset(role for role, found in zones.items() if True in found)
-    return Relation(db, name, files, dict(roles), source.untyped, kinds, none, cells, zoned)
+    return Relation(db, name, files, dict(roles), source.untyped, kinds, cells, zoned, texts)
 
 
-def _holds_of(roles: Mapping[str, str], lists: Sequence[str]) -> dict[str, str]:
+def _holds_of(roles: Mapping[str, str], ids: Mapping[str, IdColumn]) -> dict[str, str]:
     """Return what columns hold, as for `open_table`; a column may be a key and a group."""
     groups = {x: "a group" for role, x in roles.items() if role[0] == "o"}
-    ids = {x: "an id" for role, x in roles.items() if role == "item" or role[0] in "kp"}
-    several = {x: "ids of locations" for role, x in roles.items() if role in ("target", *lists)}
+    of_rows = {x: "an id" for role, x in roles.items() if role[0] == "k"}
+    several = {roles[x]: "ids of locations" if of.are_lists else "an id" for x, of in ids.items()}
     answers = {x: "answers" for role, x in roles.items() if role == "preds"}
-    return groups | ids | several | answers
-
-
-def _as_lists(part: FilePart, name: str, reading: Mapping[str, Any], untyped: bool) -> Any:
-    """Read text as lists of ids; an empty cell is missing."""
-    texts: dict[int, str] = {}
-    column = plain(part.columns[name])
-    column = pc.if_else(pc.equal(column, ""), None, column)
-    how = CellReading(False, untyped, reading["separator"])
-    found = read_cells(column, how._replace(texts=texts))
-    keys, places = np.unique(found.values, return_inverse=True)
-    written = pa.array([texts.get(key) or str(key) for key in keys.tolist()], pa.string())
-    values = written.take(pa.array(places))
-    check_read(part, name, found.bad & as_numpy(column.is_valid()), how)
-    is_none, rows = ~as_numpy(column.is_valid()), found.rows
-    is_none |= ~found.lists & (found.lengths == 0)
-    is_pad = as_numpy(pc.is_in(values, pa.array([*map(str, reading["padding"])])))
-    kept = (~found.lists[rows] | ~is_pad) & ~is_none[rows]
-    ends = np.append(0, np.bincount(rows[kept], minlength=len(is_none)).cumsum())
-    offsets = pa.array(ends, pa.int32(), mask=np.append(is_none, False))
-    return pa.ListArray.from_arrays(offsets, values.filter(pa.array(kept)))
+    return groups | of_rows | several | answers
 
 
 def _kind_of(kind: Any) -> str:
@@ -301,24 +260,8 @@ def _kind_of(kind: Any) -> str:
     return next((name for name, is_kind in known.items() if is_kind(kind)), str(kind))
 
 
-def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
-    """Return the columns that a pattern such as `pred_*` or a list names, in rising order."""
-    if not isinstance(preds, str):
-        return list(preds)
-    have = columns_of(table)
-    found = [name for name in have if fnmatchcase(name, preds)]
-    if not found:
-        raise ValueError(f"`preds` must match a column, got {short(preds)} for {short(have)}.")
-    return sorted(
-        found,
-        key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)],
-    )
-
-
-def align(role: str, *sides: Relation, beside: str | None = None, gaps: str = OF_GAPS) -> str:
-    """Make a column alike in all tables, and `beside` lists of a kind; return integers or text.
-
-    `gaps` says what to do about a missing target.
+def align(role: str, *sides: Relation) -> None:
+    """Make a column of keys of queries alike in all tables.
 
     Text of CSV and JSON takes the type of the other side; if all of it is, it is integers where
     all cells are integers in their usual form.
@@ -332,24 +275,18 @@ def align(role: str, *sides: Relation, beside: str | None = None, gaps: str = OF
         else "text" if x in ("text", "times", "others") else "integers"
         for one, x in zip(sides, families, strict=True)
     ]  # fmt: skip
-    typed = {*kinds, beside} - {"untyped", None}
+    typed = {*kinds} - {"untyped"}
     whole = typed == {"integers"} or (not typed and all(x.is_all(role, _WHOLE) for x in sides))
     for one, own in zip(sides, kinds, strict=True):
-        gap, below = ("a value", "leave the row out"), ("an id from 0 on", "leave the row out")
-        if one.name.startswith("relevant") and role == "item":
-            gap = below = ("a target", gaps)
-        rules = [Rule(f"{{0}} IS NULL AND NOT {one.none}", *gap)]
+        rules = [Rule("{0} IS NULL", "a value", "leave the row out")]
         rules += [_NUL] if one.untyped else _IDS.get(one.family(role), [])
-        rules += [_OBJECT] if one.untyped and role == "item" else []
         rules += [_INTEGER] if own == "untyped" and whole else []
-        rules += [Rule("{1} < 0", *below)] if whole and role == "item" else []
         cell = one.sql[role]
         if len(typed) < 2:
             cell = f"TRY_CAST({cell} AS {'BIGINT' if whole else 'VARCHAR'})"
         one.read(role, cell, *rules)
     if len(typed) > 1:
-        examples = [f"lists of {beside}"] if beside is not None else []
-        examples += [
+        examples = [
             f"{own} such as {one.example(role)} in `{one.columns[role]}` of {one.files[0]}"
             for one, own in zip(sides, kinds, strict=True)
         ]
@@ -357,7 +294,6 @@ def align(role: str, *sides: Relation, beside: str | None = None, gaps: str = OF
             f"both tables must hold text or both integers, got {' and '.join(examples)}; convert "
             "one of the columns."
         )
-    return "integers" if whole else "text"
 
 
 def _align_times(role: str, sides: Sequence[Relation]) -> None:
@@ -399,56 +335,3 @@ def to_numbers(one: Relation, role: str, rule: Rule) -> str:
         cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
     one.read(role, cell, rule._replace(wrong=rule.wrong.replace("{2}", number)))
     return lacks
-
-
-def list_columns(one: Relation, roles: Sequence[str]) -> str:
-    """Make the role `preds`, the list of a column per rank; return what it holds.
-
-    Floats are ids beside gaps, as pandas writes them.
-    """
-    families = {x: one.family(x) for x in roles}
-    if len({x == "text" for x in families.values()}) > 1:
-        raise ValueError(
-            f"{one.files[0]} must hold ids of one type in `preds`, got {short(one.kinds)}."
-        )
-    one.sql |= {x: f"nullif({x}, 'nan')" for x in roles if families[x] == "floats"}
-    for x, *after in zip_longest(roles, roles[1:], fillvalue="NULL"):
-        gap = f"{{0}} IS NULL AND {one.sql.get(after[0], 'NULL')} IS NOT NULL"
-        last = Rule(gap, "an id before the next", "only the last columns of a row may be empty")
-        cell = f"TRY_CAST({one.sql[x]} AS BIGINT)" if families[x] == "floats" else one.sql[x]
-        one.read(x, cell, last, *_IDS.get(families[x], []))
-    listed = ", ".join(one.sql.pop(x) for x in roles)
-    one.sql["preds"] = f"list_filter([{listed}], lambda x: x IS NOT NULL)"
-    return "text" if families[roles[0]] == "text" else "integers"
-
-
-def list_cells(one: Relation) -> str:
-    """Make the role `preds` a list, or the text of one; return what it holds."""
-    kind, family = one.kinds["preds"], one.family("preds")
-    if family == "text":
-        return "cells"
-    if kind.endswith("]"):
-        found = (x for x in ("text", "floats") if kind.startswith(_FAMILIES[x]))
-        return next(found, "integers")
-    to = "VARCHAR" if family in ("times", "others") else "BIGINT"
-    one.read("preds", f"[TRY_CAST(preds AS {to})]", *_IDS.get(family, []))  # one id per query
-    return "text" if to == "VARCHAR" else "integers"
-
-
-def to_lists(one: Relation, role: str, are_integers: bool) -> None:
-    """Read lists of ids, of which a gap is empty, with the type of the targets."""
-    cell, kind = role, one.kinds[role]
-    cell = cell if kind.endswith("]") else f"[{cell}]"
-    cell = f"CASE WHEN {role} IS NULL THEN [] ELSE {cell} END"
-    text = Rule(f"NOT regexp_full_match({{0}}, '{_WHOLE}')", "ids of locations",
-                "write integers, as the targets are")  # fmt: skip
-    family = family_of(kind.removesuffix("[]"))
-    rules = [text] if family == "text" and are_integers else _IDS.get(family, [])
-    rules = [
-        x._replace(wrong=f"len(list_filter({cell}, lambda x: {x.wrong.replace('{0}', 'x')})) > 0")
-        for x in rules
-    ]
-    kinds = ["BIGINT"] if are_integers or family == "floats" else []
-    for kind in kinds if are_integers else [*kinds, "VARCHAR"]:
-        cell = f"TRY_CAST({cell} AS {kind}[])"
-    one.read(role, cell, *rules)

@@ -103,6 +103,7 @@ class TableRows:
         vocabulary: the id of each number; None for keys.
         num_candidates: the number of scores per row; None for lists of ids.
         are_names: whether a target of the first rows is text.
+        are_text: whether targets are text although their column has keys.
         has_several: whether a row may have several relevant locations.
         missed: the number of unreadable answers of the chunks so far.
         without_target: the number of missing targets of the chunks so far, if they are misses.
@@ -152,13 +153,10 @@ class TableRows:
         self._missing = int(missing[0]) if self._gaps else -2
         self._start()
         untyped = self.source.untyped
-        is_joined = self.source.is_joined
-        how = CellReading(False, untyped, separator, texts=texts, are_keys=self.source.has_keys)
-        self._answers = how._replace(pads=frozenset(pads))
-        # of targets that were joined, padding was taken out
-        self._relevant = how._replace(
-            pads=frozenset() if is_joined else frozenset(pads), are_keys=False
-        )
+        how = CellReading(False, untyped, separator, texts=texts, pads=frozenset(pads))
+        self._answers = how._replace(are_keys=names.preds in self.source.keyed)
+        self._relevant = how._replace(are_keys=names.target in self.source.keyed)
+        self.are_text = False
         seen = self._look_ahead()
         first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
@@ -167,7 +165,7 @@ class TableRows:
         if reader is None and kind_of(answers) == "text":
             if is_text(answers.type):
                 shown = printed(plain(answers), tuples)
-            check_no_answers(_with(first, names.preds, shown), names.preds, names.target, separator)
+            self._check_no_answers(first, shown, separator)
         is_listed = is_list(shown.type) or is_written_as_list(next(iter(shown), ""))
         self.num_candidates = None
         if reader is None:
@@ -186,7 +184,7 @@ class TableRows:
         self._are_cells = is_text(plain(answers).type)
         self._kinds = _kinds_of(first, names, self.num_candidates is not None)
         is_plain = vocabulary is None and separator is None and reader is None
-        self._is_typed = is_plain and not untyped and not self.source.has_keys
+        self._is_typed = is_plain and not untyped and not self.source.keyed
         if self._is_typed:
             self._check_kinds(first)
         self.has_several = self.are_names = False
@@ -194,6 +192,16 @@ class TableRows:
             self.look_at(part)
         if reader is None and separator is None and not is_listed and self.source is not source:
             check_rows_are_queries(source, names, self.source.have)
+
+    def _check_no_answers(self, part: FilePart, answers: Any, separator: str | None) -> None:
+        """Raise if answers of text are those of a language model, or several ids in one text."""
+        preds, target = self.names.preds, self.names.target
+        columns = {**part.columns, preds: answers}
+        texts = self._relevant.texts
+        if self._relevant.are_keys and texts is not None:
+            keys = plain(part.columns[target].flatten()).to_pylist()
+            columns[target] = pa.array([texts.get(key, str(key)) for key in keys], pa.string())
+        check_no_answers(part._replace(columns=columns), preds, target, separator)
 
     def _start(self) -> None:
         """Count from no row on."""
@@ -401,10 +409,10 @@ class TableRows:
         check_read(piece, self.names.target, bad, self._relevant, gaps, self.num_candidates)
         if (self.num_candidates or self.by_id) and (found.values >= LIMIT).any():
             self._refuse_text()
-        if self.source.untyped:
+        if self.source.untyped and not self._relevant.are_keys:
             self.ids.look_for_names(piece, found, self._relevant)
         else:
-            is_name = kind_of(piece.columns[self.names.target]) == "text"
+            is_name = self.are_text or kind_of(piece.columns[self.names.target]) == "text"
             self.ids.has_names |= is_name
             self.ids.has_integers |= not is_name and len(found.values) > 0
         return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
@@ -455,7 +463,7 @@ class TableRows:
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
-        how = self._relevant._replace(may_be_list=True)
+        how = self._relevant._replace(may_be_list=True, are_keys=name in self.source.keyed)
         cells = self._read(piece, name, how)
         found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
@@ -482,10 +490,6 @@ def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
 def _holds_lists(text: Any) -> bool:
     """Return whether text is written as lists."""
     return bool(pc.any(pc.match_substring_regex(text, r"^\s*[\[(]")).as_py())
-
-
-def _with(part: FilePart, name: str, column: Any) -> FilePart:
-    return part._replace(columns={**part.columns, name: column})
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:

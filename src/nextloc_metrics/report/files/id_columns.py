@@ -1,0 +1,210 @@
+"""Columns of ids in tables that are joined: each cell is read to keys before SQL sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from nextloc_metrics.core.queries.keys import LIMIT
+from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.report.files.cells import (
+    CellReading,
+    Cells,
+    WrongTypeError,
+    as_numpy,
+    is_list,
+    is_text,
+    names_in,
+    plain,
+    read_cells,
+    remedy,
+)
+from nextloc_metrics.report.files.columns import Numbers
+from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
+from nextloc_metrics.report.files.sources import columns_of
+from nextloc_metrics.report.files.tables import check_read
+
+
+@dataclass(eq=False)
+class IdColumn:
+    """How the ids of one column are read, and what they are.
+
+    Attributes:
+        how: how cells are read.
+        numbers: what pads.
+        gaps: what to do about a missing id, for errors; "" where a missing one is an empty list.
+        are_lists: whether a cell may be a list; padding is taken out of it.
+        kind: "text" or "integers" where the column has a type.
+        example: the first value.
+        has_integers: whether an id is an integer.
+        name: the file, row and cell of the first id that is a name in a column without a type.
+    """
+
+    how: CellReading
+    numbers: Numbers
+    gaps: str = "leave the row out"
+    are_lists: bool = False
+    kind: str = ""
+    example: str = ""
+    has_integers: bool = False
+    name: tuple[str, int, Any] | None = None
+    file: str = ""
+    column: str = field(default="")
+
+    def read(self, part: FilePart, name: str) -> Any:
+        """Return the keys of a column, int64, or a list of them, null where it is missing."""
+        column = plain(part.columns[name])
+        self.column, self.file = name, self.file or part.file
+        self._note_type(column)
+        if is_text(column.type) and (self.how.untyped or self.are_lists):
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        valid = as_numpy(column.is_valid())
+        cells = self._cells(part, name, column)
+        self._note_names(part, name, cells)
+        if not self.are_lists:
+            self._check(part, name, cells, valid)
+            return pa.array(cells.values)
+        cells = cells.numbered(*self.numbers.answers(cells.values))
+        check_read(part, name, cells.bad & valid, self.how)
+        rows = cells.rows
+        missing = ~valid | (~cells.lists & (cells.lengths == 0))
+        missing[rows[(cells.values < 0) & ~cells.lists[rows]]] = True
+        kept = (cells.values >= 0) & ~missing[rows]
+        if self.gaps and missing.any():
+            self._refuse(part, name, missing, "a target", self.gaps)
+        ends = np.append(0, np.bincount(rows[kept], minlength=len(valid)).cumsum())
+        return pa.LargeListArray.from_arrays(ends, cells.values[kept])
+
+    def optional(self, part: FilePart, name: str) -> tuple[Any, Any]:
+        """Return the key of each cell, int64, and which cells have one."""
+        column = plain(part.columns[name])
+        self._note_type(column)
+        if is_text(column.type) and self.how.untyped:
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        valid, cells = as_numpy(column.is_valid()), self._cells(part, name, column)
+        check_read(part, name, (cells.bad | (cells.lengths > 1)) & valid, self.how)
+        keys, has_key = np.zeros(len(valid), np.int64), cells.lengths == 1
+        keys[has_key] = cells.values
+        return keys, has_key & valid
+
+    def _cells(self, part: FilePart, name: str, column: Any) -> Cells:
+        """Read cells; floats are ids where they are whole, as pandas writes them beside gaps."""
+        is_listed = is_list(column.type)
+        values = plain(column.flatten()) if is_listed else column
+        # text with a type is what it is, also if it is written as what pads
+        how = self.how if self.how.untyped else self.how._replace(pads=frozenset())
+        if not pa.types.is_floating(values.type):
+            try:
+                return read_cells(column, how)
+            except WrongTypeError as error:
+                raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
+        numbers, none = as_numpy(values.cast(pa.float64())), np.zeros(len(column), bool)
+        lengths = np.ones(len(column), np.int64)
+        if is_listed:
+            lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
+        is_gap = np.isnan(numbers)
+        is_whole = (numbers == np.floor(numbers)) & (abs(numbers) < 2**53)
+        keys = np.where(is_whole, numbers, 0).astype(np.int64)
+        cells = Cells(keys, lengths, none, none | is_listed)
+        if (wrong := cells.without(~is_whole & (~is_gap | is_listed)).bad).any():
+            remedy = "write ids and keys as integers or as text"
+            self._refuse(part, name, wrong, "whole numbers below 2^53", remedy)
+        return cells.without(is_gap)
+
+    def _check(self, part: FilePart, name: str, cells: Cells, valid: Any) -> None:
+        """Raise for the first row without one id."""
+        if not valid.all():
+            self._refuse(part, name, ~valid, "a value", self.gaps)
+        check_read(part, name, cells.bad | (cells.lengths != 1), self.how)
+        if (low := cells.values < 0).any():
+            self._refuse(part, name, low, "an id from 0 on", self.gaps)
+
+    def _refuse(self, part: FilePart, name: str, wrong: Any, rule: str, remedy: str) -> None:
+        row = int(wrong.argmax())
+        cell = part.columns[name][row].as_py()
+        raise ValueError(
+            f"{part.place(row)} must hold {rule} in `{clip(name)}`, got {short(cell)}; {remedy}."
+        )
+
+    def _note_type(self, column: Any) -> None:
+        kind = plain(column.flatten()).type if is_list(column.type) else column.type
+        if self.how.untyped or pa.types.is_null(kind):
+            return
+        self.kind = self.kind or ("text" if is_text(kind) else "integers")
+        if not self.example and len(column):
+            self.example = short(column[0].as_py())
+
+    def _note_names(self, part: FilePart, name: str, cells: Cells) -> None:
+        self.has_integers |= bool(((cells.values >= 0) & (cells.values < LIMIT)).any())
+        if self.name is None and self.how.untyped:
+            for row in np.unique(cells.rows[cells.values >= LIMIT]):
+                cell = part.columns[name][int(row)].as_py()
+                if names_in(cell, self.how):
+                    self.name = part.file, part.rows[row], cell
+                    return
+
+    @property
+    def are_names(self) -> bool:
+        """Whether ids are text, as the type says or a cell shows."""
+        return self.kind == "text" or self.name is not None
+
+
+def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
+    """Raise if ids of one table are text and of the other integers, so that none would meet."""
+    if {items.kind, targets.kind} == {"text", "integers"}:
+        each = " and ".join(
+            f"{x.kind} such as {x.example} in `{x.column}` of {x.file}" for x in (items, targets)
+        )
+        raise ValueError(
+            f"both tables must hold text or both integers, got {each}; write both as text, which "
+            "keeps zeros in front (`dtype=str`), or both as integers."
+        )
+    are_integers = targets.has_integers and not targets.are_names
+    checked = [(targets, items.kind == "integers")]
+    checked += [(items, are_integers)] if on_error == "raise" else []
+    for one, is_wrong in checked:
+        if one.name is not None and is_wrong:
+            file, row, cell = one.name
+            raise ValueError(
+                f"{place(file, row)} must hold an integer, as in the other table, in "
+                f"`{clip(one.column)}`, got {short(cell)}; {remedy(cell, one.how)}."
+            )
+
+
+def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
+    """Return the columns that a pattern such as `pred_*` or a list names, in rising order."""
+    if not isinstance(preds, str):
+        return list(preds)
+    have = columns_of(table)
+    found = [name for name in have if fnmatchcase(name, preds)]
+    if not found:
+        raise ValueError(f"`preds` must match a column, got {short(preds)} for {short(have)}.")
+    return sorted(
+        found,
+        key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)],
+    )
+
+
+def list_of_columns(part: FilePart, columns: Sequence[str], how: CellReading) -> Any:
+    """Return the lists of a column per rank, of which only the last ones may be empty."""
+    reader = [IdColumn(how._replace(may_be_list=False), Numbers(None, [-1])) for _ in columns]
+    read = [one.optional(part, name) for one, name in zip(reader, columns, strict=True)]
+    kinds = {one.kind for one in reader} - {""}
+    if len(kinds) > 1:
+        raise ValueError(f"{part.file} must hold ids of one type in `preds`, got {sorted(kinds)}.")
+    keys, valid = (np.stack(x, 1) for x in zip(*read, strict=True))
+    early = ~valid[:, :-1] & valid[:, 1:]
+    if early.any():
+        row, column = (int(x[0]) for x in early.nonzero())
+        cell = part.columns[columns[column]][row].as_py()
+        raise ValueError(
+            f"{part.place(row)} must hold an id before the next in `{clip(columns[column])}`, got "
+            f"{short(cell)}; only the last columns of a row may be empty."
+        )
+    ends = np.append(0, valid.sum(1).cumsum())
+    return pa.LargeListArray.from_arrays(ends, keys[valid])
