@@ -83,8 +83,9 @@ def evaluate(
     `target`, `groups`, `mask`, `exclude`, `confidence` and `grade` name its columns.
 
     Rows are read in parts, with the same values bit for bit for any number of files, parts and
-    workers; memory grows with locations and groups. For lists of ids in a table, the targets are
-    read first, to learn how many locations there are. A process that reads a table uses one thread.
+    workers; memory grows with locations and groups. A table is read in one pass, which begins again
+    where a later row is the first with several relevant ids. A process that reads a table uses one
+    thread.
 
     Args:
         rows: floating `[N, C]`, scores of all candidates; integer `[N, K]`, lists of ids, best

@@ -258,8 +258,8 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
 
     Example:
         >>> from nextloc_metrics import report
-        >>> first = report.evaluate([[3, 5]], [3], k=1, groups={"user": ["bob"]}, num_locations=9)
-        >>> other = report.evaluate([[4, 2]], [2], k=1, groups={"user": ["ann"]}, num_locations=9)
+        >>> first = report.evaluate([[3, 5]], [3], k=1, groups={"user": ["bob"]})
+        >>> other = report.evaluate([[4, 2]], [2], k=1, groups={"user": ["ann"]})
         >>> both = report.merge([first, other])
         >>> both.values["acc_at_1"], both.values["mrr"], both.card["queries"]
         (0.5, 0.75, 2)

@@ -37,7 +37,7 @@ class SharedOptions(TypedDict, total=False):
             this library, chance and baseline for those of ranks. Each has one value, and no
             `ignore_index`; `compare` takes fractions only. A `Part` of your own adds other values.
         num_locations: the number of location ids. None takes C for scores, and any ids for lists.
-            Weighted F1 does not depend on it.
+            Weighted F1 does not depend on it. Ids of text without `vocabulary` need none.
         cluster: the groups whose queries are not independent, such as `user`. It is one of the
             names of `groups`; all intervals but those of each of its groups take groups as
             independent.

@@ -44,7 +44,7 @@ class Evaluator:
     Example:
         >>> from nextloc_metrics import report
         >>> from nextloc_metrics.core.queries.batch import Batch
-        >>> first, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
+        >>> first, other = report.Evaluator(k=1), report.Evaluator(k=1)
         >>> first.add(Batch([[3, 5]], [3], groups={"user": ["bob"]}))  # lists of two ids
         >>> other.add(Batch([[4, 2]], [2], groups={"user": ["ann"]}))
         >>> both = report.Evaluator.from_bytes(first.to_bytes()).merge(other)

@@ -648,6 +648,22 @@ def test_most_rows_decide_the_width_of_scores(form: str, tmp_path: Path) -> None
             check_refused(typed, "`preds`", "empty", on_error=on_error)
 
 
+def test_empty_lists_do_not_say_that_others_are_ids(tmp_path: Path) -> None:
+    """One list with a fraction beside empty ones is a row of scores, as no list is one of ids."""
+    rows = [([2.5, 1], 1), ([], 1), ([], 0)]
+    for order in (rows, rows[::-1]):
+        path = written(records(*({"preds": x, "target": y} for x, y in order)), tmp_path)
+        found = evaluated(path, on_error="miss")
+        assert found.values["mrr"] == pytest.approx((1 / 2 + 0 + 0) / 3)
+        assert (found.card["candidates"], found.card["broken_answers"]) == (2, 2)
+        check_refused(path, r"scores.*'\[\]'", at=[x for x, _ in order].index([]))
+    # two lists of ids outvote it, and it is the one that cannot be read
+    path = written(records(*({"preds": x, "target": 1} for x in ([2.5, 1], [1], [2]))), tmp_path)
+    found = evaluated(path, on_error="miss")
+    assert (found.card["candidates"], found.card["broken_answers"]) == (None, 1)
+    assert found.values["acc_at_1"] == pytest.approx(1 / 3)
+
+
 @pytest.mark.parametrize("wrong", [[0.5], [0.5, None], ["a", 0.5], None, [LARGE, 0.5]])
 def test_a_row_that_is_no_scores(wrong: Any, tmp_path: Path) -> None:
     """It is an error, or scores of NaN, which are a miss."""

@@ -94,9 +94,10 @@ def read(
         mask: the column of true and false.
         exclude: the column of lists of ids that are not ranked.
         padding: negative numbers that pad lists, in addition to -1.
-        vocabulary: the id of each number, for the same numbers in several files; None takes the
-            targets in rising order. A target must be in the vocabulary; an answer that is not gets
-            the next number, and is a miss.
+        vocabulary: the id of each number, for the same numbers in several files. None numbers ids
+            that are text, or far larger than their number: first the targets, in rising order. A
+            target must be in the vocabulary; an answer that is not gets the next number, and is a
+            miss.
         separator: what separates the ids of a cell of text without brackets.
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
         on_missing: `"raise"`, a target that is empty or padding is an error; `"miss"`, beside lists

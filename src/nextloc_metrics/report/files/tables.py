@@ -82,8 +82,9 @@ class TableRows:
     hash. A cell of text that begins with `[` is a list in JSON or as Python writes it; any other is
     one id. In CSV and JSON 7.0 is 7, and a target that looks like a number written otherwise, or
     like a missing value, such as `1e3` or `nan`, is refused unless it is in `vocabulary`; and so
-    are several numbers, such as `3,4`, beside integers. Where all targets are integers, an answer
-    with a name is an error.
+    are several numbers, such as `3,4`, beside integers. A negative integer is an error if it is no
+    padding; in a column of text with a type, it is a name. Where all targets are integers, an
+    answer with a name is an error.
 
     With `vocabulary`, the number of an id is its position there; an answer that is not in it is a
     miss.
