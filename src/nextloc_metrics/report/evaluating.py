@@ -231,7 +231,8 @@ def _evaluate_table(rows: Any, given: Mapping[str, Any], options: Options) -> Ev
     if options["vocabulary"] is None:
         how["num_locations"] = number  # that of a missing target
         given_options: Mapping[str, Any] = options
-        of_ids = ("train_counts", "bins", "locations")  # arrays with a row for each id
+        # arrays with a row for each id, or its number
+        of_ids = ("train_counts", "bins", "locations", "num_locations")
         how["by_id"] = next((x for x in of_ids if given_options[x] is not None), None)
     if kind_of_files(rows) in ARRAYS:
         rows = open_arrays(rows, truth, roles, options["vocabulary"])
@@ -348,7 +349,10 @@ def _count(rows: TableRows, chunks: Iterable[Batch], empty: Evaluator) -> Evalua
 
 
 def _count_share(rows: TableRows, empty: Evaluator) -> bytes:
-    return _count(rows, of_pieces(rows.pieces()), empty).to_bytes()
+    found = _count(rows, of_pieces(rows.pieces()), empty).to_bytes()
+    if rows.on_error == "raise":  # the types of columns say what the ids of all shares are
+        rows.ids.check()
+    return found
 
 
 def _read(parts: Sequence[bytes], empty: Evaluator) -> Evaluator:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.keys import LIMIT, key_of, key_of_other, keys_of_texts, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, key_of_other, keys_of_texts, read_keys
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.texts import scan_python
@@ -187,9 +189,12 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
         numbers = as_numpy(values.fill_null(0))
         if how.are_keys:
             return numbers, missing
-        keys, names = read_keys("ids", numbers)
+        found, names = read_keys("ids", numbers)
         how.name(names, names.values())
-        return keys.numpy(), missing
+        keys = found.numpy()
+        if numbers.min(initial=0) < -LIMIT:  # no hash makes an id of it
+            keys = np.where(numbers < 0, -2, keys)
+        return keys, missing
     of_text = kind.value_type if types.is_dictionary(kind) else kind
     if is_text(of_text) and not how.are_scores:
         keys, wrong = keys_of_text(values, how)
@@ -210,20 +215,25 @@ def keys_of_arrow(text: Any) -> Any:
     return keys_of_texts(np.frombuffer(data or b"", np.uint8), ends)
 
 
-def keys_of_text(text: Any, how: CellReading) -> tuple[Any, Any]:
-    """Return the key of each text of Arrow, and which are no ids; equal ones are read once."""
+def keys_of_text(text: Any, how: CellReading, in_list: bool = False) -> tuple[Any, Any]:
+    """Return the key of each text of Arrow, and which are no ids; equal ones are read once.
+
+    In a list, text that looks like a number written otherwise, or like a gap, is a name.
+    """
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
     distinct = plain(encoded.dictionary)
     keys = keys_of_arrow(distinct)
     wrong = np.zeros(len(keys), bool)
-    if how.untyped:
+    if how.untyped and not in_list:
         for i in np.flatnonzero(is_odd(distinct)):
             if (written := distinct[i].as_py()) not in how.known:
                 number = whole_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
-    else:
+    elif not how.untyped:
         is_name = (keys < 0) & ~np.isin(keys, [*how.pads])
         keys = np.where(is_name, key_of_other(keys), keys)
+    if how.untyped and (keys >= LIMIT).any():  # no hash makes an id of an integer below zero
+        keys[as_numpy(pc.match_substring_regex(distinct, "^-[1-9][0-9]{18,}$"))] = -2
     if how.texts is not None:
         how.name(keys.tolist(), distinct.to_pylist())
     if not len(keys):
@@ -269,6 +279,7 @@ _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 #: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 _ZEROS = re.compile(r"0[0-9]+")  # as no integer is written
+_FROM_ZERO = re.compile(r"0|[1-9][0-9]*")
 # Lists as NumPy prints them, and as Python prints tuples.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NAME = r"(?:'[^',]*'|\"[^\",]*\")"
@@ -313,11 +324,15 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     easy = words = listed = np.zeros(len(text), bool)
     if how.may_be_list and pc.any(pc.match_substring_regex(text, _OPENED)).as_py():
         easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.are_scores else _LIST))
+        if not easy.all():
+            text = pc.if_else(pc.invert(pa.array(easy)), printed(text, how.tuples), text)
         if not how.are_scores and not easy.all():
+            single = pc.match_substring_regex(
+                text, _WORDS.replace('"', "'").replace("[^'", "[^'\"")
+            )
+            text = pc.if_else(single, pc.replace_substring(text, "'", '"'), text)
             words = as_numpy(pc.match_substring_regex(text, _WORDS))
             words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
-        if not (easy | words).all():
-            text = pc.if_else(pc.invert(pa.array(easy | words)), printed(text, how.tuples), text)
         listed = as_numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
     found = []
     single = ~(easy | words | listed)
@@ -349,8 +364,7 @@ def _easy(text: Any, how: CellReading) -> Cells:
 def _words(text: Any, how: CellReading) -> Cells:
     pieces = pc.split_pattern_regex(pc.ascii_trim(text, "[ ]"), '" *, *"')
     lengths = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
-    # in a list, names that look like a gap or a number are names
-    keys, _ = keys_of_text(pc.ascii_trim(pieces.flatten(), '"'), how._replace(untyped=False))
+    keys, _ = keys_of_text(pc.ascii_trim(pieces.flatten(), '"'), how, in_list=True)
     return Cells(keys, lengths)
 
 
@@ -400,41 +414,52 @@ def _interleave(parts: Sequence[tuple[Any, Cells]]) -> Cells:
 
 
 def _read_python_cells(text: Any, how: CellReading) -> Cells:
-    lists = map(_literal, text.to_pylist())
-    read = _score_of if how.are_scores else _key_of_item
-    cells = [None if x is None else [read(token, how) for token in x] for x in lists]
+    lists = [*map(_literal, text.to_pylist())]
+    read: Callable[[Any], Any] = _score_of
+    if not how.are_scores:  # the type tells 1 from true and from 1.0
+        tokens = chain.from_iterable(x or () for x in lists)
+        keys = _keys_of_items({(type(x), str(x)): x for x in tokens}, how)
+        read = lambda token: keys.get((type(token), str(token)))  # noqa: E731
+    cells = [None if x is None else [*map(read, x)] for x in lists]
     bad = np.array([cell is None or None in cell for cell in cells])
     kept = [[] if cell is None or wrong else cell for cell, wrong in zip(cells, bad, strict=True)]
     flat, lengths = [x for cell in kept for x in cell], np.array([*map(len, kept)], np.int64)
     return Cells(np.array(flat, np.float64 if how.are_scores else np.int64), lengths, bad)
 
 
-def _score_of(token: Any, how: CellReading) -> float | None:
+def _score_of(token: Any) -> float | None:
     """Return an item of a list in text as a score; None if it is none."""
-    is_number = type(token) is float or (type(token) is int and abs(token) < 2**53)
-    return token if is_number else None
+    is_score = type(token) is float or (type(token) is int and abs(token) < 2**53)
+    return token if is_score else None
 
 
-def _key_of_item(token: Any, how: CellReading) -> int | None:
-    """Return the key of an item of a list in text; None if it is no id.
+def _keys_of_items(items: dict[Any, Any], how: CellReading) -> dict[Any, int]:
+    """Return the keys of items of lists in text, without those that are no ids.
 
     The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap; in a
     column of text with a type, text is what it is.
     """
-    if type(token) is float:
-        return whole_of(str(token))
-    if type(token) is str and how.untyped and token[-2:] == ".0" and token not in how.known:
-        if (number := whole_of(token)) is not None:
-            return number
-    elif type(token) not in (int, str):
-        return None
-    text = str(token)
-    try:
-        key = key_of(text)
-    except ValueError:  # half of a character, which JSON can escape
-        return None
-    how.name([key], [text])
-    return key
+    keys: dict[Any, int] = {}
+    texts: dict[Any, str] = {}
+    for name, item in items.items():
+        is_text = type(item) is str
+        number = None
+        if type(item) is float or (is_text and how.untyped and item[-2:] == ".0"):
+            number = None if item in how.known else whole_of(str(item))
+        if number is not None:
+            keys[name] = number
+        elif is_text or type(item) is int:
+            with suppress(UnicodeEncodeError):  # half of a character, which JSON can escape
+                str(item).encode()
+                texts[name] = str(item)
+    read = keys_of_arrow(pa.array([*texts.values()], pa.string()))
+    how.name(read.tolist(), texts.values())
+    for name, key in zip(texts, read.tolist(), strict=True):
+        is_name = key < 0 and name[0] is str and not how.untyped and key not in how.pads
+        keys[name] = int(key_of_other(np.array([key]))[0]) if is_name else key
+        if how.untyped and key >= LIMIT and texts[name][:1] == "-" and WHOLE.fullmatch(texts[name]):
+            keys[name] = -2  # no hash makes an id of an integer below zero
+    return keys
 
 
 def split(cell: Any, how: CellReading) -> list[Any] | None:
@@ -469,7 +494,8 @@ def _literal(text: str) -> list[Any] | None:
 def names_in(cell: Any, how: CellReading) -> list[str]:
     """Return the ids of a cell of text that are no integers."""
     tokens = [x for x in split(cell, how) or [] if isinstance(x, str)]
-    return [x for x in tokens if not WHOLE.fullmatch(x)]
+    integer = WHOLE if how.untyped else _FROM_ZERO
+    return [x for x in tokens if not integer.fullmatch(x)]
 
 
 _FIELD = ", or name their field, `answers={'key': 'id'}`"
@@ -490,12 +516,12 @@ def remedy(cell: Any, how: CellReading) -> str:
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
+    if isinstance(cell, str) and cell.lstrip().startswith("[") and split(cell, how) is None:
         return (
             "text that begins with [ must be a list in JSON or of Python, as `.tolist()` makes it, "
             "and not what NumPy has cut; the answers of a language model are read with `answers`"
         )
-    if isinstance(cell, str):
+    if isinstance(cell, str) and not is_written_as_list(cell):
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         if marks and marks[0] != how.separator and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"

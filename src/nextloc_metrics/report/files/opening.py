@@ -226,8 +226,10 @@ def check_lines(file: str, opened: Any, longest: int) -> None:
         with open_bytes(file) as again:  # what was unpacked cannot be read again
             _check_lines(file, again, longest)
     elif opened.seek(0, os.SEEK_END) >= 15 * longest:
-        opened.seek(0)
-        _check_lines(file, opened, longest)
+        opened.seek(-longest - 2, os.SEEK_END)
+        if not re.search(rb"[\r\n]", opened.read().rstrip(b"\r\n")):
+            opened.seek(0)
+            _check_lines(file, opened, longest)
 
 
 def _check_lines(file: str, opened: Any, longest: int) -> None:

@@ -408,7 +408,9 @@ class TableRows:
         gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
         bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
         check_read(piece, self.names.target, bad, self._relevant, gaps, self.num_candidates)
-        if (self.num_candidates or self.by_id) and (found.values >= LIMIT).any():
+        are_counted = self.by_id == "num_locations" and self.are_names  # which is then not used
+        must_be_numbers = self.num_candidates or (self.by_id and not are_counted)
+        if must_be_numbers and (found.values >= LIMIT).any():
             self._refuse_text()
         if self.source.untyped and not self._relevant.are_keys:
             self.ids.look_for_names(piece, found, self._relevant)
@@ -527,8 +529,10 @@ def check_read(
         advice = OF_GAPS if width is None else of_scores(width)
         if not is_gap:
             advice = remedy(cell, how)
+            if gaps is not None and advice == PADDING:
+                advice = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
             are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
-            if are_words and (advice == PADDING or "separator" in advice):
+            if are_words and ("padding" in advice or "separator" in advice):
                 advice = _OF_LABELS
         raise ValueError(
             f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
