@@ -276,6 +276,7 @@ _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
 _OPENED = rf"^{_SPACE}[\[(]"  # what may be a list
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
+_SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in the quotes of Python
 #: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 _ZEROS = re.compile(r"0[0-9]+")  # as no integer is written
@@ -324,15 +325,18 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     easy = words = listed = np.zeros(len(text), bool)
     if how.may_be_list and pc.any(pc.match_substring_regex(text, _OPENED)).as_py():
         easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.are_scores else _LIST))
-        if not easy.all():
-            text = pc.if_else(pc.invert(pa.array(easy)), printed(text, how.tuples), text)
         if not how.are_scores and not easy.all():
-            single = pc.match_substring_regex(
-                text, _WORDS.replace('"', "'").replace("[^'", "[^'\"")
-            )
-            text = pc.if_else(single, pc.replace_substring(text, "'", '"'), text)
             words = as_numpy(pc.match_substring_regex(text, _WORDS))
-            words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
+        if not (easy | words).all():
+            text = pc.if_else(pc.invert(pa.array(easy | words)), printed(text, how.tuples), text)
+            if not how.are_scores:
+                text = pc.if_else(
+                    pc.match_substring_regex(text, _SINGLE),
+                    pc.replace_substring(text, "'", '"'),
+                    text,
+                )
+                words = as_numpy(pc.match_substring_regex(text, _WORDS))
+        words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
         listed = as_numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
     found = []
     single = ~(easy | words | listed)
@@ -362,10 +366,11 @@ def _easy(text: Any, how: CellReading) -> Cells:
 
 
 def _words(text: Any, how: CellReading) -> Cells:
-    pieces = pc.split_pattern_regex(pc.ascii_trim(text, "[ ]"), '" *, *"')
-    lengths = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
-    keys, _ = keys_of_text(pc.ascii_trim(pieces.flatten(), '"'), how, in_list=True)
-    return Cells(keys, lengths)
+    pieces = pc.split_pattern(text, '"')  # each second piece of a cell stands in quotes
+    number = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
+    at = np.arange(number.sum()) - np.repeat(number.cumsum() - number, number)
+    keys, _ = keys_of_text(filtered(pieces.flatten(), at % 2 == 1), how, in_list=True)
+    return Cells(keys, number // 2)
 
 
 def printed(text: Any, tuples: bool = False) -> Any:
