@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from doors import evaluated
 
@@ -66,3 +68,22 @@ def test_the_remedy_fits_the_cell(
     with pytest.raises(ValueError, match=says) as error:
         evaluated(lines(tmp_path, *rows))
     assert not_said not in str(error.value)
+
+
+@pytest.mark.parametrize(("target", "is_written"), [([3, 5], False), ([[3], [5, 3]], True)])
+def test_a_stream_with_integers_as_targets_is_not_written_to_the_disk(
+    target: list[Any], is_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only targets that may be several are read again."""
+    table = pa.table({"preds": [[3, 5], [3, 5]], "target": target})
+    expected = evaluated(table).values
+    written: list[Any] = []
+    folder = tempfile.TemporaryDirectory
+
+    def note(*args: Any, **options: Any) -> Any:
+        written.append(args)
+        return folder(*args, **options)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", note)
+    assert evaluated(table.to_reader()).values == expected
+    assert bool(written) == is_written

@@ -24,7 +24,7 @@ from nextloc_metrics.report.files.opening import (
     pa,
     truth_file,
 )
-from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.roles import Roles, may_be_items
 from nextloc_metrics.report.files.sources import on_disk
 from nextloc_metrics.report.files.suffixes import RUNS
 from nextloc_metrics.report.files.wrong_tables import check_no_columns, check_truth, not_ids
@@ -93,7 +93,7 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         if not isinstance(found, Mapping):
             check_no_columns("truth", truth, truth, roles.query, *names)
             check_truth(truth, roles.query, roles.target)
-            return on_disk(rows), truth, roles
+            return rows if _is_read_once(rows, truth, roles) else on_disk(rows), truth, roles
         judged = read_json_objects(truth, {*roles.query}, may_be_single=True)
         check_no_columns("truth", truth, judged, roles.query, *names)
     if judged is None:
@@ -124,6 +124,19 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
     )
     roles = replace(roles, query=[query], item=item, **{order: order})
     return table.rename_columns([query, item, order]), judged, roles
+
+
+def _is_read_once(rows: Any, truth: Any, roles: Roles) -> bool:
+    """Return whether a stream is never read again: its targets are integers, and it is not joined.
+
+    Text and lists may hold several targets, where reading begins again.
+    """
+    if not isinstance(rows, pa.RecordBatchReader) or truth is not None or roles.item is not None:
+        return False
+    names = rows.schema.names
+    if names.count(roles.target) != 1 or roles.is_wide or may_be_items(names, roles):
+        return False
+    return bool(pa.types.is_integer(rows.schema.field(roles.target).type))
 
 
 def _table_of_traces(given: Mapping[str, Any]) -> Any:

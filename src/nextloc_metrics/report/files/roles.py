@@ -111,20 +111,12 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
     So it is if there is a column of scores or ranks, and a column such as `user`, alone or with
     another one, whose values repeat, always with one target and never with one id twice.
     """
-    preds, target = names.preds, names.target
-    have = [
-        x
-        for x in columns or columns_of(table)
-        if x not in (preds, target) and not x.startswith("__")
-    ]
-    users, scores, ranks, ratings = (
-        [x for x in have if re.match(kind, x.partition(":")[0], re.IGNORECASE)]
-        for kind in (_QUERY, _SCORE, _RANK, "ratings?$")
-    )
-    scores = [x for x in scores if x != names.confidence]
+    have = _beside(columns or columns_of(table), names)
+    users, scores, ranks, ratings = _look_like_items(have, names)
     others = [*scores, *ranks, *ratings]
     if not users or not others:
         return
+    preds, target = names.preds, names.target
     first: dict[str, list[str]] = {x: [] for x in (preds, target, *have)}
     for part in open_table(table, [*first]).parts([*first]):
         for name, cells in first.items():
@@ -152,6 +144,24 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
         f"with one item twice. Name the columns, {written}; or write the answer of each query as "
         "a list, such as [7]."
     )
+
+
+def may_be_items(columns: Sequence[str], names: Roles) -> bool:
+    """Return whether `check_rows_are_queries` looks at the rows of a table with these columns."""
+    users, *others = _look_like_items(_beside(columns, names), names)
+    return bool(users) and any(others)
+
+
+def _beside(columns: Sequence[str], names: Roles) -> list[str]:
+    return [x for x in columns if x not in (names.preds, names.target) and not x.startswith("__")]
+
+
+def _look_like_items(columns: Sequence[str], names: Roles) -> list[list[str]]:
+    """Return the columns that are called like users, scores, ranks and ratings."""
+    kinds = [_QUERY, _SCORE, _RANK, "ratings?$"]
+    found = [[x for x in columns if re.match(y, x.partition(":")[0], re.IGNORECASE)] for y in kinds]
+    found[1] = [x for x in found[1] if x != names.confidence]
+    return found
 
 
 def _is_key(rows: Any, key: Sequence[str], target: str, items: Sequence[str]) -> bool:

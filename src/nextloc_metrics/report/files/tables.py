@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -144,6 +144,7 @@ class TableRows:
             )
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
+        self._given = source
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error, self.reader, self.by_id = names, on_error, reader, by_id
         number = num_locations if self._gaps and vocabulary is None else None
@@ -153,46 +154,46 @@ class TableRows:
         missing, _ = self.numbers.answers(np.array([MISSING_TARGET]))
         self._missing = int(missing[0]) if self._gaps else -2
         self._start()
-        untyped = self.source.untyped
-        how = CellReading(False, untyped, separator, texts=texts, pads=frozenset(pads))
+        how = CellReading(False, self.source.untyped, separator, texts=texts, pads=frozenset(pads))
         self._answers = how._replace(are_keys=names.preds in self.source.keyed)
-        self._relevant = how._replace(are_keys=names.target in self.source.keyed)
-        self.are_text = False
-        seen = self._look_ahead()
+        self._relevant = how._replace(are_keys=names.target in self.source.keyed, known=known)
+        self.are_text = self.has_several = self.are_names = False
+        self.num_candidates: int | None = None
+        self._kinds: dict[str, str] = {}
+        self._learn(self._look_ahead(), known, is_own=self.source is source)
+
+    def _learn(self, seen: Sequence[FilePart], known: Set[str], is_own: bool) -> None:
+        """Learn from the first rows what columns hold, or raise if they are no rows of queries."""
+        names, separator, are_lists = self.names, self._answers.separator, self.reader is None
+        untyped = self.source.untyped
         first = next((part for part in seen if len(part.rows)), seen[-1])
         answers, relevant = first.columns[names.preds], first.columns[names.target]
         tuples = not (is_text(relevant.type) and pc.any(has_tuples(plain(relevant))).as_py())
-        shown = answers
-        if reader is None and kind_of(answers) == "text":
-            if is_text(answers.type):
-                shown = printed(plain(answers), tuples)
-            self._check_no_answers(first, shown, separator)
-        is_listed = is_list(shown.type) or is_written_as_list(next(iter(shown), ""))
-        self.num_candidates = None
-        if reader is None:
-            self.num_candidates = width_of_most(seen, names.preds, separator)
-        if self._gaps and self.num_candidates:
-            raise ValueError(
-                "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
-                f"target is no candidate; {of_scores(self.num_candidates)}."
-            )
-        may_be_list = untyped or is_text(answers.type)
-        self._relevant = self._relevant._replace(may_be_list=may_be_list, known=known)
+        self._are_cells = is_text(plain(answers).type)
+        self._relevant = self._relevant._replace(may_be_list=untyped or is_text(answers.type))
         # an answer that looks like a gap is a miss: no target does
-        self._answers = self._answers._replace(known=known | MISSING, tuples=tuples)
+        self._answers = self._answers._replace(known=frozenset(known | MISSING), tuples=tuples)
+        if are_lists and kind_of(answers) == "text":
+            answers = printed(plain(answers), tuples) if is_text(answers.type) else answers
+            self._check_no_answers(first, answers, separator)
+        if are_lists:
+            self.num_candidates = width_of_most(seen, names.preds, separator)
         if self.num_candidates is not None:
             self._answers = CellReading(True, untyped)
-        self._are_cells = is_text(plain(answers).type)
-        self._kinds = _kinds_of(first, names, self.num_candidates is not None)
-        is_plain = vocabulary is None and separator is None and reader is None
+            if self._gaps:
+                raise ValueError(
+                    "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
+                    f"target is no candidate; {of_scores(self.num_candidates)}."
+                )
+        is_plain = self.vocabulary is None and separator is None and are_lists
         self._is_typed = is_plain and not untyped and not self.source.keyed
         if self._is_typed:
             self._check_kinds(first)
-        self.has_several = self.are_names = False
         for part in seen:
             self.look_at(part)
-        if reader is None and separator is None and not is_listed and self.source is not source:
-            check_rows_are_queries(source, names, self.source.have)
+        is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
+        if are_lists and separator is None and not is_listed and not is_own:
+            check_rows_are_queries(self._given, names, self.source.have)
 
     def _check_no_answers(self, part: FilePart, answers: Any, separator: str | None) -> None:
         """Raise if answers of text are those of a language model, or several ids in one text."""
@@ -266,7 +267,7 @@ class TableRows:
     def of_source(self, source: RowSource) -> TableRows:
         """Return the rows of another source of the same columns, read alike."""
         rows = copy.copy(self)
-        rows.source, rows._ahead = source, None
+        rows.source, rows._given, rows._ahead = source, source, None
         rows._start()
         return rows
 
