@@ -92,7 +92,8 @@ def evaluate(
             first, padded with -1; or the `Answers` of `read_answers`, whose outcomes get rows. Of
             sequences of T queries, arrays `[N, ...]` may be `[N, T, ...]`, and groups `[N]`. Or a
             table: a path, a pattern, a folder or a list of them, what exports an Arrow stream
-            (polars, pandas, pyarrow, DuckDB), a stream, which is written to a temporary file, or
+            (polars, pandas, pyarrow, DuckDB), a stream, which is read once if its targets are
+            integers and nothing is joined, and else is written to a temporary file, or
             dicts of ranx; `files.tables.TableRows` says what a cell may hold. A
             `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a `pyspark.sql.DataFrame` is counted
             on its cluster.

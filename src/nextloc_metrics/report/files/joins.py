@@ -456,7 +456,8 @@ class Items(Joined):
         if flat is None:  # no query has an item
             ends = np.zeros(last - first + 1, np.int64)
             kinds = (np.zeros(0, np.int64), np.zeros(0))
-            return tuple(pa.LargeListArray.from_arrays(ends, x) for x in kinds)
+            lists, scores = (pa.LargeListArray.from_arrays(ends, x) for x in kinds)
+            return lists, scores if self.joining.first is None else None
         queries, items, values = (column.to_numpy() for column in flat.columns)
         lengths = np.bincount(queries - first, minlength=last - first)
         ends = np.append(0, lengths.cumsum())
