@@ -32,7 +32,7 @@ from nextloc_metrics.report.files.opening import kind_of_files
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.seen_ids import SeenIds
 from nextloc_metrics.report.files.suffixes import ARRAYS
-from nextloc_metrics.report.files.tables import SeveralTargetsError, TableRows
+from nextloc_metrics.report.files.tables import ReadAgainError, TableRows
 from nextloc_metrics.report.files.wrong_tables import check_no_records
 from nextloc_metrics.report.setting import check_cluster, with_users
 
@@ -275,30 +275,38 @@ def _with_missing_id(options: Options) -> Options:
 
 def _count_all(rows: Any, source: TableRows, workers: int, options: Options) -> Evaluator:
     """Count the rows of a cluster, or those of files or a table, in several processes or here."""
-    empty = _empty_evaluator(source, options)
     if rows is not None:
+        empty = _empty_evaluator(source, options)
         count, merge = partial(_count_share, empty=empty), partial(_merge, empty=empty)
         return _read([engines.count(rows, source, count, merge)], empty)
     if workers > 1 and len(source.source.files) > 1:
-        found = _count_shares(source, workers, empty)
+        found = _count_shares(source, workers, options)
     else:
-        found = source.read(lambda pieces: _count(source, track(of_pieces(pieces), None), empty))
+        found = source.read(
+            lambda pieces: _count(
+                source, track(of_pieces(pieces), None), _empty_evaluator(source, options)
+            )
+        )
     if source.on_error == "raise":
         source.ids.check()
     return found
 
 
-def _count_shares(source: TableRows, workers: int, empty: Evaluator) -> Evaluator:
-    """Count the files in several processes; again if a row of one of them has several targets."""
+def _count_shares(source: TableRows, workers: int, options: Options) -> Evaluator:
+    """Count the files in several processes; again if a row has what no row before had."""
+    empty = _empty_evaluator(source, options)
     shares = [source.of_files(share) for share in divide(source.source.files, workers)]
     try:
         parts = run(partial(_count_files, empty=empty), shares, workers)
-    except SeveralTargetsError:
-        source.has_several = True
-        return _count_shares(source, workers, empty)
+    except ReadAgainError as error:
+        setattr(source, error.found, True)
+        return _count_shares(source, workers, options)
     for _, ids in parts:
         source.ids.merge(ids)
-    return _read([counts for counts, _ in parts], empty)
+    found = _read([counts for counts, _ in parts], empty)
+    if not found._counts.card["queries"]:
+        source.warn_of_no_rows()
+    return found
 
 
 def _count_files(rows: TableRows, empty: Evaluator) -> tuple[bytes, SeenIds]:

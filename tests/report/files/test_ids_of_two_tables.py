@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from doors import evaluated
+
+from nextloc_metrics import report
 
 ITEMS: dict[str, Any] = {"query": "u", "item": "item", "score": "s"}
 LISTS: dict[str, Any] = {"query": "u"}
@@ -36,7 +41,8 @@ def test_zeros_in_front_are_no_misses_in_silence(tmp_path: Path) -> None:
     found = evaluated(files[0], truth=files[1], **ITEMS, on_error="miss")
     assert (found.values["acc_at_1"], found.values["mrr"]) == (0.5, 0.5)
     with pytest.raises(
-        ValueError, match=r"got text such as '0030' in `item`.* integers such as 30"
+        ValueError,
+        match=r"both columns must .* got text such as '0030' in `item`.* integers such as 30",
     ):
         evaluated(rows, truth=truth, **ITEMS)
     lists = pd.DataFrame({"u": [1, 2], "preds": [["0030"], ["7"]]})
@@ -73,3 +79,105 @@ def test_a_missing_target_beside_integers_of_a_vocabulary() -> None:
     found = evaluated(rows, truth=truth, **ITEMS, vocabulary=[5, 7, 9], on_missing="miss")
     assert found.values["mrr"] == 0.25
     assert found.card["missing_targets"] == 1
+
+
+def test_names_in_a_column_per_rank_are_no_misses_in_silence(tmp_path: Path) -> None:
+    """Beside integers as targets: in one table and in two, in CSV and in columns with types."""
+    for name in ("007", "Zoo"):
+        rows = pd.DataFrame({"q": [1, 2], "p_1": [3, 8], "p_2": [name, "4"], "target": [7, 8]})
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        says = rf"line 2, row 0 of .*rows\.csv must hold (?=.*integer)(?=.*`p_2`).*'{name}'"
+        with pytest.raises(ValueError, match=says):
+            evaluated(tmp_path / "rows.csv", preds="p_*")
+        rows.to_csv(tmp_path / "truth.csv", index=False)
+        with pytest.raises(ValueError, match=says):
+            evaluated(tmp_path / "rows.csv", truth=tmp_path / "truth.csv", query="q", preds="p_*")
+        found = evaluated(tmp_path / "rows.csv", preds="p_*", on_error="miss")
+        assert found.values["acc_at_1"] == 0.5
+        typed = rows.assign(p_1=["3", "8"])
+        for options in ({}, {"truth": rows, "query": "q"}):
+            with pytest.raises(ValueError, match=r"must hold text.* or (both )?integers"):
+                evaluated(typed, preds="p_*", **options)
+
+
+def test_names_that_are_excluded_beside_integers_are_named(tmp_path: Path) -> None:
+    """They exclude nothing."""
+    rows = pd.DataFrame({"q": [1, 2], "preds": [[1, 2], [3]]})
+    truth = pd.DataFrame({"q": [1, 2], "target": [2, 3], "x": [["a"], ["b"]]})
+    with pytest.raises(ValueError, match=r"got text such as \['a'\] in `x`.* integers such as 2"):
+        evaluated(rows, truth=truth, query="q", exclude="x")
+    files = as_files(tmp_path, rows, truth.assign(x=["['01']", "[]"]))
+    with pytest.raises(ValueError, match=r"line 2, row 0 of .*1\.csv must hold an integer.*01"):
+        evaluated(files[0], truth=files[1], query="q", exclude="x")
+
+
+def test_an_integer_far_below_zero_breaks_its_own_row_alone() -> None:
+    """The padding of other rows stays padding."""
+    lists = pa.array([[3, -1], [4, -1], [-(2**63)]], pa.list_(pa.int64()))
+    table = pa.table({"preds": lists, "target": [3, 4, 5]})
+    found = evaluated(table, on_error="miss")
+    assert (found.values["mrr"], found.card["broken_answers"]) == (pytest.approx(2 / 3), 1)
+    with pytest.raises(ValueError, match="row 2 of Table"):
+        evaluated(table)
+
+
+def test_empty_text_is_a_name_of_a_column_with_a_type(tmp_path: Path) -> None:
+    """And is what `read` says it is."""
+    pq.write_table(
+        pa.table({"preds": [["", "a"], ["b"]], "target": ["", "a"]}), tmp_path / "e.parquet"
+    )
+    assert report.read(tmp_path / "e.parquet").vocabulary == ("", "a", "b")
+
+
+def test_tied_integers_of_any_size_are_in_rising_order(tmp_path: Path) -> None:
+    """2^63 is before 2^64, though the text of the second one is first."""
+    first, second = 2**63, 2**64
+    items = pd.DataFrame({"u": [1, 1, 2], "item": [str(second), str(first), str(second)], "s": 1})
+    files = as_files(
+        tmp_path, items, pd.DataFrame({"u": [1, 2], "item": [str(first), str(second)]})
+    )
+    assert evaluated(files[0], truth=files[1], **ITEMS).values["f1"] == 1
+
+
+def test_text_of_two_tables_is_a_name_also_if_it_is_minus_one() -> None:
+    """In lists, in items and in targets alike."""
+    truth = pd.DataFrame({"u": [1, 2], "target": ["-1", "a"]})
+    lists = pd.DataFrame({"u": [1, 2], "preds": [["-1", "a"], ["a"]]})
+    items = pd.DataFrame({"u": [1, 2], "item": ["-1", "a"], "s": 1.0})
+    assert evaluated(lists, truth=truth, **LISTS).values["mrr"] == 1
+    assert evaluated(items, truth=truth, **ITEMS).values["mrr"] == 1
+
+
+@pytest.mark.parametrize("form", ["pandas", "csv"])
+def test_scores_that_are_times_in_nanoseconds_are_not_tied(form: str, tmp_path: Path) -> None:
+    """Integers of 19 digits are compared as integers."""
+    scores = [1_700_000_000_000_000_001, 1_700_000_000_000_000_000]
+    tables: Any = (
+        pd.DataFrame({"u": [1, 1], "item": [5, 3], "s": scores}),
+        pd.DataFrame({"u": [1], "item": [5]}),
+    )
+    rows, truth = tables if form == "pandas" else as_files(tmp_path, *tables)
+    assert evaluated(rows, truth=truth, **ITEMS).values["mrr"] == 1
+
+
+def test_scores_in_half_precision_are_read() -> None:
+    """As many models write them."""
+    items = pa.table({"u": [1, 1], "item": [5, 3], "s": pa.array(np.array([1, 2], np.float16))})
+    truth = pa.table({"u": [1], "item": [5]})
+    assert evaluated(items, truth=truth, **ITEMS).values["mrr"] == 0.5
+
+
+def test_targets_that_are_all_missing_say_nothing_of_types() -> None:
+    """They are misses beside text as beside integers."""
+    truth = pa.table({"u": [1, 2], "item": pa.array([None, None], pa.null())})
+    for items in (["a", "b"], [3, 5]):
+        rows = pd.DataFrame({"u": [1, 2], "item": items, "s": 1.0})
+        found = evaluated(rows, truth=truth, **ITEMS, on_missing="miss")
+        assert (found.values["mrr"], found.card["missing_targets"]) == (0, 2)
+
+
+def test_a_share_of_files_without_rows_is_no_warning(tmp_path: Path) -> None:
+    """All files without rows are one, also with several processes."""
+    for i, text in enumerate(["", "3,3\n", "5,4\n"]):
+        (tmp_path / f"{i}.csv").write_text(f"preds,target\n{text}", encoding="utf-8")
+    assert evaluated(tmp_path, workers=2).values["acc_at_1"] == 0.5

@@ -46,13 +46,17 @@ def test_a_name_in_a_list_of_text_beside_integers_is_named(name: str) -> None:
         evaluated(rows)
 
 
-def test_a_name_behind_many_integers_needs_no_number_of_locations(tmp_path: Path) -> None:
-    """With the number of locations, the error says what lists the ids of text."""
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_name_behind_many_integers_is_a_name(workers: int, tmp_path: Path) -> None:
+    """The number of locations is not used beside text, wherever the first name stands."""
     path = lines(tmp_path, *[([3], 3)] * 1500, (["Zoo"], "Zoo"))
-    assert evaluated(path).values["acc_at_1"] == 1
-    with pytest.raises(ValueError, match="`vocabulary` must list the ids if they are text"):
-        evaluated(path, num_locations=10)
-    words = [*map(str, range(4)), "Zoo"]
+    other = lines(tmp_path, *[([3], 4)] * 3)
+    other.rename(tmp_path / "b.jsonl")
+    lines(tmp_path, *[([3], 3)] * 1500, (["Zoo"], "Zoo"))
+    for options in ({}, {"num_locations": 10}):
+        found = evaluated([tmp_path / "b.jsonl", path], workers=workers, **options)
+        assert found.values["acc_at_1"] == pytest.approx(1501 / 1504)
+    words = [*map(str, range(5)), "Zoo"]
     assert evaluated(path, vocabulary=words).values["acc_at_1"] == 1
 
 

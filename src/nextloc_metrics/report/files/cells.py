@@ -193,7 +193,7 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
         how.name(names, names.values())
         keys = found.numpy()
         if numbers.min(initial=0) < -LIMIT:  # no hash makes an id of it
-            keys = np.where(numbers < 0, -2, keys)
+            keys = np.where(numbers < -LIMIT, -2, keys)
         return keys, missing
     of_text = kind.value_type if types.is_dictionary(kind) else kind
     if is_text(of_text) and not how.are_scores:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.report.files.cells import (
+    PADDING,
     CellReading,
     Cells,
     WrongTypeError,
@@ -24,7 +25,7 @@ from nextloc_metrics.report.files.cells import (
     read_cells,
     remedy,
 )
-from nextloc_metrics.report.files.columns import Numbers
+from nextloc_metrics.report.files.columns import MISSING_TARGET, Numbers
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import check_read
@@ -54,7 +55,7 @@ class IdColumn:
     has_integers: bool = False
     name: tuple[str, int, Any] | None = None
     file: str = ""
-    column: str = field(default="")
+    column: str = ""
 
     def read(self, part: FilePart, name: str) -> Any:
         """Return the keys of a column, int64, or a list of them, null where it is missing."""
@@ -88,6 +89,8 @@ class IdColumn:
             column = pc.if_else(pc.equal(column, ""), None, column)
         valid, cells = as_numpy(column.is_valid()), self._cells(part, name, column)
         check_read(part, name, (cells.bad | (cells.lengths > 1)) & valid, self.how)
+        self.column, self.file = name, self.file or part.file
+        self._note_names(part, name, cells)
         keys, has_key = np.zeros(len(valid), np.int64), cells.lengths == 1
         keys[has_key] = cells.values
         return keys, has_key & valid
@@ -133,14 +136,17 @@ class IdColumn:
 
     def _note_type(self, column: Any) -> None:
         kind = plain(column.flatten()).type if is_list(column.type) else column.type
-        if self.how.untyped or pa.types.is_null(kind):
+        is_missing = column.type == pa.int64() and pc.all(pc.equal(column, MISSING_TARGET)).as_py()
+        if not len(column) or self.how.untyped or pa.types.is_null(kind) or is_missing:
             return
-        self.kind = self.kind or ("text" if is_text(kind) else "integers")
-        if not self.example and len(column):
+        is_integer = bool(pa.types.is_integer(kind))
+        self.kind = self.kind or ("text" if is_text(kind) else "integers" * is_integer)
+        if not self.example:
             self.example = short(column[0].as_py())
 
     def _note_names(self, part: FilePart, name: str, cells: Cells) -> None:
-        self.has_integers |= bool(((cells.values >= 0) & (cells.values < LIMIT)).any())
+        is_integer = (cells.values >= 0) & (cells.values < LIMIT)
+        self.has_integers |= bool((is_integer & (cells.values != MISSING_TARGET)).any())
         if self.name is None and self.how.untyped:
             for row in np.unique(cells.rows[cells.values >= LIMIT]):
                 cell = part.columns[name][int(row)].as_py()
@@ -161,7 +167,7 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
             f"{x.kind} such as {x.example} in `{x.column}` of {x.file}" for x in (items, targets)
         )
         raise ValueError(
-            f"both tables must hold text or both integers, got {each}; write both as text, which "
+            f"both columns must hold text or both integers, got {each}; write both as text, which "
             "keeps zeros in front (`dtype=str`), or both as integers."
         )
     are_integers = targets.has_integers and not targets.are_names
@@ -170,9 +176,12 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
     for one, is_wrong in checked:
         if one.name is not None and is_wrong:
             file, row, cell = one.name
+            advice = remedy(cell, one.how)
+            if advice == PADDING:
+                advice = "count names as misses with `on_error='miss'`"
             raise ValueError(
-                f"{place(file, row)} must hold an integer, as in the other table, in "
-                f"`{clip(one.column)}`, got {short(cell)}; {remedy(cell, one.how)}."
+                f"{place(file, row)} must hold an integer, as in the other column, in "
+                f"`{clip(one.column)}`, got {short(cell)}; {advice}."
             )
 
 
@@ -190,21 +199,20 @@ def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
     )
 
 
-def list_of_columns(part: FilePart, columns: Sequence[str], how: CellReading) -> Any:
+def list_of_columns(part: FilePart, columns: Mapping[str, IdColumn]) -> Any:
     """Return the lists of a column per rank, of which only the last ones may be empty."""
-    reader = [IdColumn(how._replace(may_be_list=False), Numbers(None, [-1])) for _ in columns]
-    read = [one.optional(part, name) for one, name in zip(reader, columns, strict=True)]
-    kinds = {one.kind for one in reader} - {""}
+    read = [one.optional(part, name) for name, one in columns.items()]
+    kinds = {one.kind for one in columns.values()} - {""}
     if len(kinds) > 1:
         raise ValueError(f"{part.file} must hold ids of one type in `preds`, got {sorted(kinds)}.")
     keys, valid = (np.stack(x, 1) for x in zip(*read, strict=True))
     early = ~valid[:, :-1] & valid[:, 1:]
     if early.any():
         row, column = (int(x[0]) for x in early.nonzero())
-        cell = part.columns[columns[column]][row].as_py()
+        name = [*columns][column]
         raise ValueError(
-            f"{part.place(row)} must hold an id before the next in `{clip(columns[column])}`, got "
-            f"{short(cell)}; only the last columns of a row may be empty."
+            f"{part.place(row)} must hold an id before the next in `{clip(name)}`, got "
+            f"{short(part.columns[name][row].as_py())}; only the last columns may be empty."
         )
     ends = np.append(0, valid.sum(1).cumsum())
     return pa.LargeListArray.from_arrays(ends, keys[valid])

@@ -22,7 +22,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT, read_keys
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import MISSING, CellReading
+from nextloc_metrics.report.files.cells import MISSING, WHOLE, CellReading
 from nextloc_metrics.report.files.columns import Numbers, gaps_of
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.id_columns import (
@@ -108,7 +108,8 @@ class Wide(RowSource):
         self._ranks, self._name, self._table = matching(table, preds), name, table
         source = open_table(table, self._ranks)
         self.files, self.untyped, self.keyed = source.files, source.untyped, frozenset([name])
-        self._how = CellReading(untyped=source.untyped, known=MISSING, texts=texts)
+        how = CellReading(untyped=source.untyped, may_be_list=False, known=MISSING, texts=texts)
+        self.ids = {x: IdColumn(how, Numbers(None, [-1])) for x in self._ranks}
         self.is_joined = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
@@ -117,8 +118,14 @@ class Wide(RowSource):
         every = list(dict.fromkeys([*self._ranks, *others]))
         holds = {**dict.fromkeys(self._ranks, "an id")}
         for part in open_table(self._table, every, holds).parts(every):
-            part.columns[self._name] = list_of_columns(part, self._ranks, self._how)
+            part.columns[self._name] = list_of_columns(part, self.ids)
             yield part
+
+    @property
+    def named(self) -> IdColumn:
+        """The first column with a name, or else the first one."""
+        columns = [*self.ids.values()]
+        return next((x for x in columns if x.name is not None), columns[0])
 
 
 class _Joining:
@@ -150,8 +157,8 @@ class _Joining:
         gaps = OF_GAPS if form.item is not None else OF_GAPS_OF_ANY
         self.targets = IdColumn(how, numbers, gaps, are_lists=True)
         of_ids = {"item": self.targets}
-        if seen is not None:
-            of_ids[seen] = IdColumn(how, numbers, "", are_lists=True)
+        self.excluded = [] if seen is None else [IdColumn(how, numbers, "", are_lists=True)]
+        of_ids |= dict(zip([str(seen)], self.excluded, strict=False))
         missing = gaps_of(reading["padding"], reading["on_missing"])
         self.relevant = open_relation(db, "relevant", truth, of_truth, of_ids, texts, missing)
         of_items: dict[str, IdColumn] = {}
@@ -170,16 +177,20 @@ class _Joining:
 
     def _check_ids(self, items: IdColumn | None, rows: Any) -> None:
         """Raise if the ids of both tables cannot meet."""
-        if items is None:
+        if items is None and isinstance(rows, Wide):
+            items = rows.named
+        elif items is None:
             items = IdColumn(self.targets.how, self.targets.numbers)
             kind = self.found.kinds["preds"]
-            if not self.found.untyped and kind.endswith("[]") and not isinstance(rows, Wide):
+            if not self.found.untyped and kind.endswith("[]"):
                 family = family_of(kind.removesuffix("[]"))
                 items.kind = {"text": "text", "integers": "integers"}.get(family, "")
             items.example, items.column = "its lists", self.found.columns["preds"]
             items.file = self.found.files[0]
         if self.reading["vocabulary"] is None:
             check_alike(items, self.targets, self.reading["on_error"])
+            for seen in self.excluded:
+                check_alike(seen, self.targets, "raise")
 
     def gather(self) -> None:
         """Read keys and numbers of both tables, and make the three."""
@@ -322,13 +333,17 @@ class _Joining:
     def _places(self) -> Any:
         """Return the keys of ids that are ordered otherwise than as numbers, and their places.
 
-        These are text, in the order of its bytes, and the ids of a vocabulary.
+        These are large integers, text in the order of its bytes, and the ids of a vocabulary.
         """
         texts, words = self.reading["texts"], self.reading["vocabulary"]
         if words is not None:
             keys = read_keys("vocabulary", list(words)).keys.numpy()
             return pa.table({"item": keys, "place": np.arange(len(keys)) - len(keys)})
-        names = sorted(texts, key=lambda key: texts[key].encode("utf-8", "surrogatepass"))
+        numbers = sorted(
+            (x for x in texts if WHOLE.fullmatch(texts[x])), key=lambda x: int(texts[x])
+        )
+        words = sorted(texts.keys() - {*numbers}, key=lambda x: texts[x].encode())
+        names = [*numbers, *words]
         places = np.arange(len(names)) + LIMIT
         return pa.table({"item": np.array(names, np.int64), "place": places})
 

@@ -200,7 +200,7 @@ class _Numbers:
             self._numbers = {key: number for number, key in enumerate(keys)}
 
     def _text_of(self, key: int) -> str:
-        return self._texts.get(key) or str(key)
+        return self._texts.get(key, str(key))
 
     def _integer_of(self, key: int) -> int:
         return int(self._text_of(key))

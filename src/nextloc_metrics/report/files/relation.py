@@ -208,6 +208,8 @@ def open_relation(
             if pa.types.is_timestamp(array.type) and role[0] != "o":  # not groups
                 zones[role].add(array.type.tz is not None)
                 arrays[role] = array.cast(pa.timestamp(array.type.unit))
+            elif pa.types.is_float16(array.type):  # which DuckDB does not know
+                arrays[role] = array.cast(pa.float32())
         assert isinstance(part.rows, range)
         stood = np.arange(part.rows.start, part.rows.stop, dtype=np.int64)
         stood += (files.index(part.file) if part.file in files else 0) << 40
@@ -324,7 +326,8 @@ def to_numbers(one: Relation, role: str, rule: Rule) -> str:
     """
     family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
     if family == "text" and one.untyped:
-        kind = "BIGINT" if one.is_all(role, "-?(0|[1-9][0-9]{0,17})") else "DOUBLE"
+        whole = "-?(0|[1-9][0-9]{0,17}|[1-8][0-9]{18})"
+        kind = "BIGINT" if one.is_all(role, whole) else "DOUBLE"
         is_word = f"{cell} IN ('true', 'false') OR contains({cell}, '_')"
         cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):

@@ -71,8 +71,15 @@ SCORES_OF = "\0scores"
 Found = TypeVar("Found")
 
 
-class SeveralTargetsError(Exception):
-    """A row has several relevant ids, where all rows before had one: reading begins again."""
+class ReadAgainError(Exception):
+    """A row has what no row before had, so that reading begins again.
+
+    `found` is the attribute of `TableRows` that says so: several relevant ids, or names.
+    """
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found)
+        self.found = found
 
 
 class TableRows:
@@ -144,7 +151,7 @@ class TableRows:
             )
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
-        self._given = source
+        self._given, self._is_share = source, False
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error, self.reader, self.by_id = names, on_error, reader, by_id
         number = num_locations if self._gaps and vocabulary is None else None
@@ -154,7 +161,10 @@ class TableRows:
         missing, _ = self.numbers.answers(np.array([MISSING_TARGET]))
         self._missing = int(missing[0]) if self._gaps else -2
         self._start()
-        how = CellReading(False, self.source.untyped, separator, texts=texts, pads=frozenset(pads))
+        # in joined tables, text with a type is what it is, also if it is written as what pads
+        is_name = self.source.is_joined and not self.source.untyped
+        read_as_pads = frozenset() if is_name else frozenset(pads)
+        how = CellReading(False, self.source.untyped, separator, texts=texts, pads=read_as_pads)
         self._answers = how._replace(are_keys=names.preds in self.source.keyed)
         self._relevant = how._replace(are_keys=names.target in self.source.keyed, known=known)
         self.are_text = self.has_several = self.are_names = False
@@ -186,7 +196,7 @@ class TableRows:
                     f"target is no candidate; {of_scores(self.num_candidates)}."
                 )
         is_plain = self.vocabulary is None and separator is None and are_lists
-        self._is_typed = is_plain and not untyped and not self.source.keyed
+        self._is_typed = is_plain and not untyped and names.target not in self.source.keyed
         if self._is_typed:
             self._check_kinds(first)
         for part in seen:
@@ -242,6 +252,8 @@ class TableRows:
     def _check_kinds(self, part: FilePart) -> None:
         """Raise if types differ from those of the first rows, or ids are text beside integers."""
         found = _kinds_of(part, self.names, self.num_candidates is not None)
+        if (ranks := getattr(self.source, "named", None)) is not None:
+            found[str(self.names.preds)] = ranks.kind
         known = {x: found.get(x) or kind for x, kind in self._kinds.items()}
         for name, kind in found.items():
             if kind and self._kinds.get(name) and kind != self._kinds[name]:
@@ -262,7 +274,9 @@ class TableRows:
         """Return the rows of some of the files, read alike."""
         source = copy.copy(self.source)
         source.files = list(files)
-        return self.of_source(source)
+        rows = self.of_source(source)
+        rows._is_share = True
+        return rows
 
     def of_source(self, source: RowSource) -> TableRows:
         """Return the rows of another source of the same columns, read alike."""
@@ -292,12 +306,12 @@ class TableRows:
         """
         try:
             return count(self.pieces())
-        except SeveralTargetsError:
-            self.has_several = True
-            return count(self.pieces())
+        except ReadAgainError as error:
+            setattr(self, error.found, True)
+            return self.read(count)
 
     def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
-        """Yield the chunks as for `read`, or raise a `SeveralTargetsError`."""
+        """Yield the chunks as for `read`, or raise a `ReadAgainError`."""
         self._start()
         number = 0
         lists = {self.names.preds, self.names.target, self.names.exclude} - {None}
@@ -310,12 +324,17 @@ class TableRows:
                 piece = _rows_of(part, of)
                 yield self._batch(piece), piece
         if not number:
-            files = ", ".join(self.source.files[:3])
-            says = f"{files} should hold rows, got none; all values are NaN."
-            warnings.warn(says, stacklevel=3)
+            if not self._is_share:
+                self.warn_of_no_rows()
             # it has what other chunks have, as their counts are added
             empty = self._empty()
             yield self._batch(empty), empty
+
+    def warn_of_no_rows(self) -> None:
+        """Warn that there are no rows."""
+        files = ", ".join(self.source.files[:3])
+        says = f"{files} should hold rows, got none; all values are NaN."
+        warnings.warn(says, stacklevel=4)
 
     def _batch(self, piece: FilePart) -> Batch:
         names = self.names
@@ -336,6 +355,7 @@ class TableRows:
                 self._check_swapped(piece, cells, are_lists)
                 if self._may_be_names:
                     self.ids.look_for_answers(piece, names.preds, cells, self._answers)
+                    self._note_ranks()
                 self._count(piece, cells.bad)
                 preds = pad(cells)
                 scores = self._scores_of_items(piece, preds)
@@ -362,6 +382,13 @@ class TableRows:
                 batch.grades[target >= 0] = torch.from_numpy(grades.copy())
             miss_unmet(batch)
         return batch
+
+    def _note_ranks(self) -> None:
+        """Note a name in a column per rank, whose lists are keys."""
+        ranks = getattr(self.source, "named", None)
+        if ranks is not None and ranks.name is not None and self.ids.answer is None:
+            advice = remedy(ranks.name[2], ranks.how)
+            self.ids.answer = ranks.column, *ranks.name, advice
 
     @property
     def _may_be_names(self) -> bool:
@@ -403,7 +430,7 @@ class TableRows:
         several = ~found.bad & (found.lengths != 1) & found.lists
         several[is_pad] |= found.lists[is_pad]
         if several.any() and not self.has_several:
-            raise SeveralTargetsError
+            raise ReadAgainError("has_several")
         gaps = ~found.bad & (found.lengths == 0)
         gaps[is_pad] = True
         gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
@@ -422,6 +449,8 @@ class TableRows:
         return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
 
     def _refuse_text(self) -> None:
+        if self.by_id == "num_locations" and not self.num_candidates:
+            raise ReadAgainError("are_names")  # it is not used beside text
         if self.num_candidates:
             rule = "must list the ids of text if predictions are scores"
         else:
