@@ -145,7 +145,7 @@ def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
         raise RefusedError("no row can be read")
     cells = {role: row[name] for role, name in how.columns.items()}
     if how.candidates is None:
-        answer = ids_of(cells["preds"], how, policy)
+        answer = ids_of(cells["preds"], how, policy, may_be_names=how.miss and policy == "loose")
     else:
         answer = _scores_of(cells["preds"], how, policy)
     if answer is None and not how.miss:
@@ -177,8 +177,13 @@ def _mask(cell: Any) -> bool:
     return found
 
 
-def ids_of(cell: Any, how: Meaning, policy: Policy) -> tuple[Any, ...] | None:
-    """Return the ids of a cell without padding; None if it cannot be read."""
+def ids_of(
+    cell: Any, how: Meaning, policy: Policy, may_be_names: bool = False
+) -> tuple[Any, ...] | None:
+    """Return the ids of a cell without padding; None if it cannot be read.
+
+    Beside integers, names in an answer are ids that no target is, where such an answer is no error.
+    """
     tokens: list[Any] | None
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         tokens = _literal(cell, policy)
@@ -190,12 +195,17 @@ def ids_of(cell: Any, how: Meaning, policy: Policy) -> tuple[Any, ...] | None:
         return None
     in_text = isinstance(cell, str)
     found = [_id(token, how, policy, in_text) for token in tokens]
+    if may_be_names and how.kind == "integers":
+        found = [
+            token if x is None and isinstance(token, str) and how.source != "typed" else x
+            for x, token in zip(found, tokens, strict=True)
+        ]
     if None in found:
         return None
     kind = "text" if policy == "text" else how.kind
     pads = {str(x) for x in how.padding} if kind == "text" else {*how.padding}
     found = [x for x in found if x not in pads]
-    if kind == "integers" and any(x < 0 for x in found):
+    if kind == "integers" and any(x < 0 for x in found if isinstance(x, int)):
         return None
     return tuple(found)
 

@@ -467,6 +467,7 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
 def _replace_value(draw: Draw, dirt: str, made: Rows, record: Cells) -> None:
     if dirt == "target":
         record["target"] = draw(st.sampled_from(JSON_TARGETS))
+        record.update({"exclude": []} if "exclude" in record else {})  # none is the new target
     elif dirt == "float":
         record["preds"] = draw(st.sampled_from([[2.5, 1], [2.0, 1], [1.0]]))
     else:

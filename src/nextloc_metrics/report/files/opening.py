@@ -9,6 +9,7 @@ import gzip
 import io
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,10 +35,11 @@ class Lazy:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):  # what doctests and copies ask for
             raise AttributeError(attribute)
-        try:
-            return getattr(import_module(self._name), attribute)
+        try:  # an import takes a lock, also of a module that is there
+            module = sys.modules.get(self._name) or import_module(self._name)
         except ModuleNotFoundError as error:
             raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
+        return getattr(module, attribute)
 
 
 pa, pc = Lazy("pyarrow"), Lazy("pyarrow.compute")

@@ -221,7 +221,7 @@ class TableRows:
         self.ids = SeenIds(str(self.names.preds), self.names.target)
 
     def _look_ahead(self) -> list[FilePart]:
-        """Return the first rows, of several files if the first one has few; or a part without.
+        """Return the first rows, of several parts if the first one has few; or a part without.
 
         The parts that they are of are kept, and are the first ones of the pass.
         """
@@ -231,7 +231,7 @@ class TableRows:
             ahead.append(part)
             first.append(_rows_of(part, slice(left)))
             left -= len(first[-1].rows)
-            if not left or (left < _SEEN and len(self.source.files) == 1):
+            if not left:
                 break
         self._ahead: Iterator[FilePart] | None = chain(ahead, parts)
         return first or [self._empty()]
