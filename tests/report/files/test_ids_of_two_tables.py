@@ -181,3 +181,25 @@ def test_a_share_of_files_without_rows_is_no_warning(tmp_path: Path) -> None:
     for i, text in enumerate(["", "3,3\n", "5,4\n"]):
         (tmp_path / f"{i}.csv").write_text(f"preds,target\n{text}", encoding="utf-8")
     assert evaluated(tmp_path, workers=2).values["acc_at_1"] == 0.5
+
+
+def test_tied_text_that_looks_like_a_number_is_in_the_order_of_its_bytes() -> None:
+    """In a column with a type, 7.0 is a name, and stands behind all integers."""
+    items = pd.DataFrame({"u": [1, 1, 1], "item": ["a", "7.0", "7"], "s": 1.0})
+    truth = pd.DataFrame({"u": [1, 2], "item": ["7", "a"]})
+    # the decision is 7, which is right, and a has one target and no decision
+    assert evaluated(items, truth=truth, **ITEMS).values["f1"] == 0.5
+
+
+def test_grades_of_several_parts_are_padded_with_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries of the first part have one relevant item, and one of the last part has three."""
+    monkeypatch.setattr("nextloc_metrics.report.files.joins._ITEMS", 4)
+    items = pd.DataFrame({"u": [*range(9)], "item": [3] * 9, "s": 0.5})
+    rows = [(u, 3, 1) for u in range(9)] + [(8, 4, 2), (8, 5, 3)]
+    files = as_files(tmp_path, items, pd.DataFrame(rows, columns=["u", "item", "grade"]))
+    found = report.read(files[0], truth=files[1], **ITEMS, grade="grade")
+    assert found.grades is not None
+    assert found.grades.sum(1).tolist() == [1.0] * 8 + [6.0]
+    assert found.target.shape == found.grades.shape

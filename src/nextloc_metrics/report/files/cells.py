@@ -281,6 +281,8 @@ _SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in the qu
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
 _ZEROS = re.compile(r"0[0-9]+")  # as no integer is written
 _FROM_ZERO = re.compile(r"0|[1-9][0-9]*")
+#: an integer in its usual form
+INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 # Lists as NumPy prints them, and as Python prints tuples.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NAME = r"(?:'[^',]*'|\"[^\",]*\")"

@@ -22,7 +22,7 @@ import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT, read_keys
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.cells import MISSING, WHOLE, CellReading
+from nextloc_metrics.report.files.cells import INTEGER, MISSING, CellReading
 from nextloc_metrics.report.files.columns import Numbers, gaps_of
 from nextloc_metrics.report.files.database import Database
 from nextloc_metrics.report.files.id_columns import (
@@ -340,7 +340,7 @@ class _Joining:
             keys = read_keys("vocabulary", list(words)).keys.numpy()
             return pa.table({"item": keys, "place": np.arange(len(keys)) - len(keys)})
         numbers = sorted(
-            (x for x in texts if WHOLE.fullmatch(texts[x])), key=lambda x: int(texts[x])
+            (x for x in texts if INTEGER.fullmatch(texts[x])), key=lambda x: int(texts[x])
         )
         words = sorted(texts.keys() - {*numbers}, key=lambda x: texts[x].encode())
         names = [*numbers, *words]
@@ -366,7 +366,7 @@ class _Joining:
         stood, order, files, join = "a.stood", "1", self.relevant.files, ""
         preds = f", {', '.join(f'a.{key}' for key in self.keys)}"
         if form.item is None:  # the first rows tell what cells are
-            stood, order = "coalesce(p.stood, -1)", "p.stood IS NULL, 1"
+            stood, order = "coalesce(p.stood, -1)", "p.stood IS NULL, 1, a.stood"
             preds, files, untyped = ", p.preds", self.found.files, self.found.untyped
             join = f" LEFT JOIN answers p USING ({listed})"
         self.db.run(

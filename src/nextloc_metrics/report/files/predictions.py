@@ -7,7 +7,6 @@ raises an error that names the file, the row and the value.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.files.array_files import open_arrays
-from nextloc_metrics.report.files.cells import OnError, integers_of, plain
+from nextloc_metrics.report.files.cells import INTEGER, OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import kind_of, names_of_groups, with_missing
 from nextloc_metrics.report.files.joins import open_form
 from nextloc_metrics.report.files.nested import as_tables
@@ -148,8 +147,10 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
     if rows.on_error == "raise":
         rows.ids.check()
     answers, relevant, masked, excluded, grades, scores = (
-        None if getattr(batches[0], name) is None else _join([getattr(x, name) for x in batches])
-        for name in ("preds", "target", "mask", "exclude", "grades", "scores")
+        None
+        if getattr(batches[0], name) is None
+        else _join([getattr(x, name) for x in batches], padding)
+        for name, padding in _PADDED.items()
     )
     assert answers is not None
     assert relevant is not None
@@ -185,7 +186,7 @@ class _Numbers:
         self._size = 0 if self._words is None else len(self._words)
         largest = int(known.max()) if len(known) else 0
         are_text |= not all(
-            map(_INTEGER.fullmatch, (texts.get(x, "0") for x in known.tolist() if x >= LIMIT))
+            map(INTEGER.fullmatch, (texts.get(x, "0") for x in known.tolist() if x >= LIMIT))
         )
         if self._words is not None:
             are_text = any(isinstance(x, str) for x in self._words)
@@ -225,7 +226,7 @@ class _Numbers:
             if key not in self._numbers:
                 self._numbers[key] = len(self._words)
                 text = self._text_of(key)
-                is_name = self._are_text or not _INTEGER.fullmatch(text)
+                is_name = self._are_text or not INTEGER.fullmatch(text)
                 self._words.append(text if is_name else int(text))
             numbers[at] = self._numbers[key]
         return torch.from_numpy(numbers[places].reshape(keys.shape))
@@ -235,16 +236,17 @@ class _Numbers:
 # the number of distinct targets.
 DENSE = 1 << 20
 
-_INTEGER = re.compile("0|-?[1-9][0-9]*")
+
+# What pads the rows of a batch.
+_PADDED = {"preds": -1, "target": -1, "mask": 0, "exclude": -1, "grades": 0, "scores": math.nan}
 
 
-def _join(parts: Sequence[Any]) -> Tensor:
+def _join(parts: Sequence[Any], padding: float) -> Tensor:
     """Concatenate the rows of chunks, and pad lists to the longest."""
     if len(parts) == 1 or parts[0].ndim == 1:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
-    value = math.nan if parts[0].is_floating_point() else -1
-    return torch.cat([pad(x, (0, width - x.shape[1]), value=value) for x in parts])
+    return torch.cat([pad(x, (0, width - x.shape[1]), value=padding) for x in parts])
 
 
 def join_column(parts: Sequence[Any], untyped: bool) -> Any:
