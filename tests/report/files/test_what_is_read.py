@@ -328,7 +328,8 @@ def test_excluded_ids_have_no_fraction() -> None:
 @pytest.mark.parametrize(("name", "data"), [
     ("a.parquet", b"{ no Parquet"), ("a.arrow", b"{ no Arrow"), ("a.csv.gz", b"{ no archive"),
     ("a.npz", b"PK\x03\x04" + b"x" * 40), ("a.csv", b"preds,target\n\xff\xfe,1\n"),
-    ("a.json.gz", b"\x1f"), ("a.csv", b"\xef\xbb"), ("a.csv", b""), ("a.jsonl", b""), ("a.json", b"[" * 100_000),
+    ("a.json.gz", b"\x1f"),
+    ("a.csv", b"\xef\xbb"), ("a.csv", b""), ("a.jsonl", b""), ("a.json", b"[" * 100_000),
     ("a.csv", b"x" * 200_000 + b"\n1\n"), ("a.xlsx", b""),
 ])  # fmt: skip
 def test_what_is_no_table_is_named(name: str, data: bytes, tmp_path: Path) -> None:
