@@ -361,7 +361,7 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
 def _header(file: str, opened: Any) -> list[str] | None:
     """Return the names in the first line of a file; None if there is nothing in it."""
     start = opened.read(_START)
-    if not re.search(rb"\S[^\r\n]*[\r\n]", start):
+    if not {*b"\r\n"} & {*start.lstrip()}:
         start += opened.read(_HEADER - len(start))
     if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
         raise ValueError(
