@@ -127,26 +127,27 @@ class Cells:
         return Cells(self.values[keep], np.where(bad, 0, self.lengths), bad, self.lists)
 
 
-def undecoded(column: Any) -> Any:
-    """Return an Arrow array without chunks, extension and runs; a dictionary of text stays."""
+def _unwrapped(column: Any) -> Any:
+    """Return an Arrow array without chunks, extension and runs."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
+    return column
+
+
+def undecoded(column: Any) -> Any:
+    """Return an Arrow array without chunks, extension and runs; a dictionary of text stays."""
+    column = _unwrapped(column)
     is_dictionary = pa.types.is_dictionary(column.type)
     return plain(column) if is_dictionary and not is_text(column.type.value_type) else column
 
 
 def plain(column: Any) -> Any:
     """Return an Arrow array as values: no dictionary, runs, extension, chunks or views of text."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
+    column = _unwrapped(column)
     if pa.types.is_dictionary(column.type):
         column = plain(column.dictionary).take(column.indices)
     if is_text(column.type) and not pa.types.is_string(column.type):
