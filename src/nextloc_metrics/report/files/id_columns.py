@@ -20,13 +20,13 @@ from nextloc_metrics.report.files.cells import (
     as_numpy,
     is_list,
     is_text,
-    names_in,
     plain,
     read_cells,
     remedy,
 )
 from nextloc_metrics.report.files.columns import MISSING_TARGET, Numbers
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
+from nextloc_metrics.report.files.seen_ids import cells_with_names
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import check_read
 
@@ -148,11 +148,7 @@ class IdColumn:
         is_integer = (cells.values >= 0) & (cells.values < LIMIT)
         self.has_integers |= bool((is_integer & (cells.values != MISSING_TARGET)).any())
         if self.name is None and self.how.untyped:
-            for row in np.unique(cells.rows[cells.values >= LIMIT]):
-                cell = part.columns[name][int(row)].as_py()
-                if names_in(cell, self.how):
-                    self.name = part.file, part.rows[row], cell
-                    return
+            self.name, _ = next(cells_with_names(part, name, cells, self.how), (None, []))
 
     @property
     def are_names(self) -> bool:

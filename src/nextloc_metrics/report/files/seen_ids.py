@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,16 @@ from nextloc_metrics.report.files.opening import FilePart, place
 
 # So many lists without any target are no accident.
 _MANY = 10
+
+
+def cells_with_names(
+    part: FilePart, column: str, cells: Cells, how: CellReading
+) -> Iterator[tuple[tuple[str, int, Any], list[str]]]:
+    """Yield file, row and cell of each cell with ids that are no integers, and these ids."""
+    for row in np.unique(cells.rows[cells.values >= LIMIT]):
+        cell = part.columns[column][int(row)].as_py()
+        if names := names_in(cell, how):
+            yield (part.file, part.rows[row], cell), names
 
 
 @dataclass(eq=False)
@@ -56,24 +67,21 @@ class SeenIds:
         """Note names among the targets of some rows."""
         own = cells.values[cells.values >= 0]
         self.has_integers |= bool((own < LIMIT).any())
-        for row in np.unique(cells.rows[cells.values >= LIMIT]) if not self.has_names else ():
-            cell = piece.columns[self.target][int(row)].as_py()
-            names = names_in(cell, how)
-            if names and all(map(SEVERAL.fullmatch, names)):
-                self.several = self.several or (piece.file, piece.rows[row], cell)
-            elif names:
+        if self.has_names:
+            return
+        for where, names in cells_with_names(piece, self.target, cells, how):
+            if not all(map(SEVERAL.fullmatch, names)):
                 self.has_names = True
                 break
+            self.several = self.several or where
 
     def look_for_answers(self, piece: FilePart, name: str, cells: Cells, how: CellReading) -> None:
         """Note the first answer, or excluded ids, with a name."""
         if self.answer is not None or self.has_names:
             return
-        for row in np.unique(cells.rows[cells.values >= LIMIT]):
-            cell = piece.columns[name][int(row)].as_py()
-            if names_in(cell, how):
-                self.answer = name, piece.file, piece.rows[row], cell, remedy(cell, how)
-                return
+        for (file, row, cell), _ in cells_with_names(piece, name, cells, how):
+            self.answer = name, file, row, cell, remedy(cell, how)
+            return
 
     def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
         """Note whether an id of a list is a target of a query."""
