@@ -101,7 +101,7 @@ class SeenIds:
         targets = self._targets[self._targets >= 0]
         self.is_met |= bool(torch.isin(self._ids, targets).any())
 
-    def merge(self, other: SeenIds) -> SeenIds:
+    def merge(self, other: SeenIds) -> None:
         """Add what later rows tell."""
         self.has_integers |= other.has_integers
         self.has_names |= other.has_names
@@ -111,7 +111,6 @@ class SeenIds:
         self._targets = torch.cat([self._targets, other._targets])
         self._ids = torch.cat([self._ids, other._ids])
         self._compare()
-        return self
 
     def check(self) -> None:
         """Raise for names among integers; what a name is beside names, they are not."""
