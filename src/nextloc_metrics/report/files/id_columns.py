@@ -135,12 +135,14 @@ class IdColumn:
         )
 
     def _note_type(self, column: Any) -> None:
+        if self.kind:
+            return
         kind = plain(column.flatten()).type if is_list(column.type) else column.type
         is_missing = column.type == pa.int64() and pc.all(pc.equal(column, MISSING_TARGET)).as_py()
         if not len(column) or self.how.untyped or pa.types.is_null(kind) or is_missing:
             return
         is_integer = bool(pa.types.is_integer(kind))
-        self.kind = self.kind or ("text" if is_text(kind) else "integers" * is_integer)
+        self.kind = "text" if is_text(kind) else "integers" * is_integer
         if not self.example:
             self.example = short(column[0].as_py())
 

@@ -116,7 +116,7 @@ class Wide(RowSource):
         """Yield the rows; lists are keys."""
         others = [x for x in columns if x != self._name]
         every = list(dict.fromkeys([*self._ranks, *others]))
-        holds = {**dict.fromkeys(self._ranks, "an id")}
+        holds = dict.fromkeys(self._ranks, "an id")
         for part in open_table(self._table, every, holds).parts(every):
             part.columns[self._name] = list_of_columns(part, self.ids)
             yield part

@@ -510,10 +510,10 @@ def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     several = [names.target, names.exclude] if are_scores else [*names.ids]
     for name in filter(None, several):
-        column = plain(part.columns[name])
-        kind = column.type
-        is_cell = is_text(kind) and _holds_lists(column)
-        kind = plain(column.flatten()).type if is_list(kind) else kind
+        column = part.columns[name]
+        none = plain(column[:0])  # a type needs no value
+        is_cell = is_text(none.type) and _holds_lists(plain(column))
+        kind = plain(none.flatten()).type if is_list(none.type) else none.type
         is_integer = bool(pa.types.is_integer(kind))
         found[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
         found[name] *= len(column) > 0
