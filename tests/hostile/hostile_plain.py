@@ -154,13 +154,14 @@ def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
     is_list = isinstance(cells["target"], list) or str(cells["target"]).lstrip()[:1] == "["
     if target is None or (not target and not is_list):
         raise RefusedError(f"a target is {cells['target']!r}")
-    if how.candidates is not None and any(x >= how.candidates for x in target):
-        raise RefusedError("a target is no candidate")
     exclude = () if cells.get("exclude") is None else ids_of(cells["exclude"], how, policy)
     if exclude is None or set(exclude) & set(target):
         raise RefusedError("an excluded id")
     groups = tuple((name, _group(row[name])) for name in how.groups)
     counted = _mask(cells["mask"]) if "mask" in cells else True
+    # of a row that the mask leaves out, only the cells must be readable
+    if counted and how.candidates is not None and any(x >= how.candidates for x in target):
+        raise RefusedError("a target is no candidate")
     return Query(answer, target, counted, frozenset(exclude), groups)
 
 
