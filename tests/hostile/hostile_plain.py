@@ -24,6 +24,8 @@ CUTS = (1, 3)
 
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?", re.ASCII)
 _MEANT = re.compile(r"\s*\+?0*([0-9]+)(\.0*)?\s*", re.ASCII)
+_NEGATIVE = re.compile(r"-[1-9][0-9]*", re.ASCII)
+_PRINTED = re.compile(r"\[\s*[-+.0-9einfa]+(\s+[-+.0-9einfa]+)*\s*\]", re.ASCII)
 _MASKS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -219,6 +221,10 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
         return None
     is_loose = how.source != "typed" or in_text or policy == "loose"
     if how.kind == "text" or policy == "text":
+        number = _exact(token) if isinstance(token, float) else token
+        is_negative = _NEGATIVE.fullmatch(str(number)) and int(number) not in how.padding
+        if is_negative and how.source != "typed":  # no name looks like this in CSV and JSON
+            return None
         if isinstance(token, str):
             whole = _WHOLE.fullmatch(token) if policy == "text" else None
             return token if whole is None else str(int(whole[1]))  # 7.0 is 7 in text, too
@@ -253,6 +259,8 @@ def _literal(text: str, policy: Policy) -> list[Any] | None:
             found = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             meant = re.sub(r"\binf\b", "Infinity", re.sub(r"\bnan\b", "NaN", text))
+            if _PRINTED.fullmatch(text):  # as NumPy prints an array
+                meant = ", ".join(meant.split())
             found = _literal(meant, policy) if policy == "loose" and meant != text else None
     return found if isinstance(found, list) else None
 

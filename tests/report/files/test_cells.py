@@ -236,3 +236,15 @@ def test_what_the_page_says_below_the_table(tmp_path: Path) -> None:
     words = ["nan", "1e3", "-7", "a"]
     rows = [(f'"{x}"', f'"{x}"') for x in words]
     assert evaluated(_json(rows, tmp_path), vocabulary=words).values["acc_at_1"] == 1
+
+
+@pytest.mark.parametrize("cell", [" 3", "3 ", "7  3", " 7 3 "])
+@pytest.mark.parametrize("column", ["preds", "target"])
+def test_an_empty_piece_of_split_text_is_an_error(cell: str, column: str, tmp_path: Path) -> None:
+    """It would be a second target, or an answer that takes a rank."""
+    path = tmp_path / "split.csv"
+    row = {"preds": "3", "target": "3", column: cell}
+    path.write_text(f"preds,target\n{row['preds']},{row['target']}\nb a,a\n", "utf-8")
+    remedy = "write one separator between two ids, and none before the first or after the last"
+    with pytest.raises(ValueError, match=rf"row 0 .* in `{column}`, .*; {remedy}"):
+        evaluated(path, answers={"separator": " "})

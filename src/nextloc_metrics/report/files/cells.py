@@ -407,6 +407,8 @@ def _single(text: Any, how: CellReading) -> Cells:
     elif how.untyped and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
         tokens, lengths = filtered(text, is_id), is_id.astype(np.int64)
     values, wrong = convert(tokens, how)
+    if how.separator is not None and "" not in how.known:  # such as "7  3", or " 3"
+        wrong = wrong | as_numpy(pc.equal(tokens, ""))
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
 
@@ -524,6 +526,8 @@ def remedy(cell: Any, how: CellReading) -> str:
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
+    if how.separator is not None and "" in items:
+        return "write one separator between two ids, and none before the first or after the last"
     if isinstance(cell, str) and cell.lstrip().startswith("[") and split(cell, how) is None:
         return (
             "text that begins with [ must be a list in JSON or of Python, as `.tolist()` makes it, "
