@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 import tempfile
@@ -322,8 +321,10 @@ def explained() -> Iterator[None]:
 
     What is done here uses one thread.
     """
+    from nextloc_metrics.core.queries.messages import SHELL_MARK
     from nextloc_metrics.report.engines.processes import one_thread
 
+    before = SHELL_MARK.set("\0")
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
@@ -336,10 +337,12 @@ def explained() -> Iterator[None]:
         raise
     except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(for_command(str(error))) from error
+    finally:
+        SHELL_MARK.reset(before)
 
 
 def for_command(message: str) -> str:
-    """Name options instead of Python arguments, and count rows from 1, as editors count lines."""
+    """Name options instead of Python's arguments, which messages have between backticks."""
     context = click.get_current_context()
     if _STDIN in context.meta:
         message = message.replace(context.meta[_STDIN], "standard input")
@@ -348,24 +351,16 @@ def for_command(message: str) -> str:
         option = max(param.opts, key=len)
         for name in (param.name or "", option.lstrip("-").replace("-", "_")):
             names[name] = option if option.startswith("-") else option.upper()
-    names |= {name: written for name, written in _PYTHON.items() if written in names.values()}
-
-    def option_of(match: re.Match[str]) -> str:
-        name, equals, value = match.groups()
-        if name not in names:
-            return match.group()
-        value = "" if value == "True" else value.replace("'miss'", "miss")
-        return f"`{names[name]}{' ' if equals and value else ''}{value}`".replace("= ", "=")
-
-    # `x` in a file is a column, and so is what stands after "in" and "column"
-    message = re.sub(r"(?<!in )(?<!column )`(\w+)(=?)([^`]*)`(?! in )", option_of, message)
-    message = message.replace("`Evaluation.save`", "`score --save`")
-    message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
-    return re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
-
-
-# arguments of functions whose options have other names
-_PYTHON = {"models": "PATHS", "path": "PATHS"}
+    if "paths" in names:  # which functions of Python call so
+        names |= {"models": "PATHS", "path": "PATHS"}
+    names["Evaluation.save"] = "score --save"
+    parts = message.split("`")
+    for i, part in enumerate(parts[1:-1], 1):
+        name, _, value = part.partition("=")
+        if name in names:
+            value = "" if value == "True" else value.replace("'miss'", "miss")
+            parts[i] = f"{names[name]} {value}".rstrip().replace("= ", "=")
+    return "`".join(parts).replace("\0", "`")
 
 
 def has_columns(path: str) -> bool:

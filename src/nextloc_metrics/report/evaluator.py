@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from nextloc_metrics.core.queries.batch import Batch, read_rows
 from nextloc_metrics.core.queries.checks import as_number
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_column, short
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.evaluation_options import Options, with_options
@@ -123,8 +123,8 @@ class Evaluator:
             name = "a cut-off of `measures`" if counted.setting.measures else "`k`"
             warnings.warn(
                 f"{name} should be at most {counted.longest}, the length of the longest list in "
-                f"`preds`, got {short(cuts)}: what the lists do not hold counts as a miss; pass "
-                "longer lists.",
+                f"{as_column('preds')}, got {short(cuts)}: what the lists do not hold counts as a "
+                "miss; pass longer lists.",
                 stacklevel=2,
             )
         return Evaluation(counted)

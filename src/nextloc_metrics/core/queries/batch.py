@@ -24,7 +24,7 @@ from nextloc_metrics.core.queries.checks import (
     is_integer,
 )
 from nextloc_metrics.core.queries.keys import Grouping, read_keys
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.messages import as_row, describe, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 
 
@@ -307,8 +307,8 @@ class GroupLabels:
         wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
         if wrong is not None:
             raise ValueError(
-                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
-                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
+                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in "
+                f"{as_row(wrong)}; make labels of all data with `GroupLabels.from_values(...)`."
             )
         return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
 

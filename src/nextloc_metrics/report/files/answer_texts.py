@@ -24,7 +24,7 @@ from nextloc_metrics.core.queries.checks import (
     or_none,
 )
 from nextloc_metrics.core.queries.hashing import unknown_numbers
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_column, short
 from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import CellReading, is_list, is_text, plain, split
 from nextloc_metrics.report.files.opening import FilePart, pa
@@ -139,8 +139,8 @@ class Reader:
             return self.read(x and json.dumps(x, default=str) for x in column.to_pylist())
         if not is_text(kind) and not pa.types.is_null(kind):
             raise TypeError(
-                f"{part.file} must hold text in `{name}`, got {kind}; `answers` is for text, and "
-                "lists are read without it."
+                f"{part.file} must hold text in {as_column(name)}, got {kind}; `answers` is for "
+                "text, and lists are read without it."
             )
         return self.read(cells_of(column))
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.keys import LIMIT, Grouping, key_of_other, name_keys, read_keys
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_column, short, wrong_cell
 from nextloc_metrics.report.files.cells import (
     CellReading,
     Cells,
@@ -144,7 +144,7 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
         return None
     most = max(scores, key=lambda width: (scores[width] * (width > 0), width))
     if most == 0:
-        raise ValueError(f"{parts[0].file} must hold scores in `{name}`, got empty lists.")
+        raise ValueError(f"{parts[0].file} must hold scores in {as_column(name)}, got empty lists.")
     return most
 
 
@@ -166,15 +166,15 @@ def read_group(part: FilePart, name: str) -> Grouping:
     kind, types = column.type, pa.types
     if column.null_count:
         place = part.place(column.is_null().index(True).as_py())
-        raise ValueError(f"{place} must hold a group in `{name}`, got none; fill the value.")
+        raise wrong_cell(place, "a group", name, "none", "fill the value")
     if types.is_temporal(kind):
         column = column.cast(pa.string())
     elif types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not types.is_integer(kind) and not is_text(kind) and len(column):
         raise TypeError(
-            f"`{name}` in {part.file} must hold groups, integers or text, got {kind}; convert them "
-            "to text."
+            f"{as_column(name)} in {part.file} must hold groups, integers or text, got {kind}; "
+            "convert them to text."
         )
     if types.is_integer(column.type):
         return read_keys(name, column.to_numpy(zero_copy_only=False))
@@ -193,7 +193,7 @@ def read_mask(part: FilePart, name: str) -> Tensor:
     cells = part.columns[name].to_pylist()
     mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
     if None in mask:
-        raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
+        raise _unfit(part, name, mask.index(None), "true, false, 1 or 0")
     return torch.tensor(mask, dtype=torch.bool)
 
 
@@ -205,12 +205,13 @@ def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:
     if mask is not None:
         wrong &= mask
     if wrong.any():
-        raise _unfit(part, cells, int(wrong.nonzero()[0]), f"a confidence from 0 to 1 in `{name}`")
+        raise _unfit(part, name, int(wrong.nonzero()[0]), "a confidence from 0 to 1")
     return found
 
 
-def _unfit(part: FilePart, cells: Sequence[Any], row: int, rule: str) -> ValueError:
-    return ValueError(f"{part.place(row)} must hold {rule}, got {short(cells[row])}.")
+def _unfit(part: FilePart, name: str, row: int, rule: str) -> ValueError:
+    got = short(part.columns[name][row].as_py())
+    return ValueError(f"{part.place(row)} must hold {rule} in {as_column(name)}, got {got}.")
 
 
 def _number(cell: Any) -> float:

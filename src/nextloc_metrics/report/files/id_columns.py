@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.cells import (
     PADDING,
     CellReading,
@@ -105,7 +105,7 @@ class IdColumn:
             try:
                 return read_cells(column, how)
             except WrongTypeError as error:
-                raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
+                raise ValueError(f"{as_column(name)} in {part.file} must hold {error}.") from None
         numbers, none = as_numpy(values.cast(pa.float64())), np.zeros(len(column), bool)
         lengths = np.ones(len(column), np.int64)
         if is_listed:
@@ -130,9 +130,7 @@ class IdColumn:
     def _refuse(self, part: FilePart, name: str, wrong: Any, rule: str, remedy: str) -> None:
         row = int(wrong.argmax())
         cell = part.columns[name][row].as_py()
-        raise ValueError(
-            f"{part.place(row)} must hold {rule} in `{clip(name)}`, got {short(cell)}; {remedy}."
-        )
+        raise wrong_cell(part.place(row), rule, clip(name), short(cell), remedy)
 
     def _note_type(self, column: Any) -> None:
         if self.kind:
@@ -162,7 +160,8 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
     """Raise if ids of one table are text and of the other integers, so that none would meet."""
     if {items.kind, targets.kind} == {"text", "integers"}:
         each = " and ".join(
-            f"{x.kind} such as {x.example} in `{x.column}` of {x.file}" for x in (items, targets)
+            f"{x.kind} such as {x.example} in {as_column(x.column)} of {x.file}"
+            for x in (items, targets)
         )
         raise ValueError(
             f"both columns must hold text or both integers, got {each}; write both as text, which "
@@ -177,10 +176,8 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
             advice = remedy(cell, one.how)
             if advice == PADDING:
                 advice = "count names as misses with `on_error='miss'`"
-            raise ValueError(
-                f"{place(file, row)} must hold an integer, as in the other column, in "
-                f"`{clip(one.column)}`, got {short(cell)}; {advice}."
-            )
+            rule = "an integer, as in the other column,"
+            raise wrong_cell(place(file, row), rule, clip(one.column), short(cell), advice)
 
 
 def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
@@ -202,15 +199,16 @@ def list_of_columns(part: FilePart, columns: Mapping[str, IdColumn]) -> Any:
     read = [one.optional(part, name) for name, one in columns.items()]
     kinds = {one.kind for one in columns.values()} - {""}
     if len(kinds) > 1:
-        raise ValueError(f"{part.file} must hold ids of one type in `preds`, got {sorted(kinds)}.")
+        raise ValueError(
+            f"{part.file} must hold ids of one type in {as_column('preds')}, got {sorted(kinds)}."
+        )
     keys, valid = (np.stack(x, 1) for x in zip(*read, strict=True))
     early = ~valid[:, :-1] & valid[:, 1:]
     if early.any():
         row, column = (int(x[0]) for x in early.nonzero())
         name = [*columns][column]
-        raise ValueError(
-            f"{part.place(row)} must hold an id before the next in `{clip(name)}`, got "
-            f"{short(part.columns[name][row].as_py())}; only the last columns may be empty."
-        )
+        cell, advice = part.columns[name][row].as_py(), "only the last columns may be empty"
+        rule = "an id before the next"
+        raise wrong_cell(part.place(row), rule, clip(name), short(cell), advice)
     ends = np.append(0, valid.sum(1).cumsum())
     return pa.LargeListArray.from_arrays(ends, keys[valid])

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT, read_keys
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short
 from nextloc_metrics.report.files.cells import INTEGER, MISSING, CellReading
 from nextloc_metrics.report.files.columns import Numbers, gaps_of
 from nextloc_metrics.report.files.database import Database
@@ -228,8 +228,8 @@ class _Joining:
             self.relevant.refuse(
                 f"SELECT t.stood, t.{role} FROM truth t JOIN asked a USING ({self.listed}) WHERE "
                 f"t.{role} IS DISTINCT FROM a.first.{role}",
-                f"the same value in `{clip(name)}` as the rows before of its query, got {{got}}; "
-                f"{remedy}",
+                f"the same value in {as_column(clip(name))} as the rows before of its query, got "
+                f"{{got}}; {remedy}",
             )
 
     def _make_targets(self) -> None:
@@ -239,8 +239,8 @@ class _Joining:
             self.relevant.refuse(
                 f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
                 "HAVING min(grade) < max(grade)",
-                f"one grade in `{clip(self.form.grade)}` for each item of a query, got another for "
-                "{got}",
+                f"one grade in {as_column(clip(self.form.grade))} for each item of a query, got "
+                "another for {got}",
             )
             # of a query without a relevant item, one that is judged stays, and is never found
             first = f"row_number() OVER (PARTITION BY {listed} ORDER BY min(grade) DESC, item)"
@@ -304,8 +304,9 @@ class _Joining:
         if first := self.db.row(f"SELECT {self.listed} {others} ORDER BY stood LIMIT 1"):
             raise ValueError(
                 f"`truth` must have a row for each answer, got none for {number:,} of them, the "
-                f"first with {', '.join(map(short, first))} in `{', '.join(self.form.query)}`; "
-                "leave the rows of such answers out, or add the queries."
+                f"first with {', '.join(map(short, first))} in "
+                f"{as_column(', '.join(self.form.query))}; leave the rows of such answers out, or "
+                "add the queries."
             )
 
     def check_once(self) -> None:
@@ -313,8 +314,8 @@ class _Joining:
         self.found.refuse(
             f"SELECT max(stood), {self.listed} FROM answers GROUP BY {self.listed} "
             "HAVING count(*) > 1",
-            f"a query once in `{', '.join(self.form.query)}`, got {{got}} twice; name further "
-            "columns that tell its rows apart, or number the queries in both",
+            f"a query once in {as_column(', '.join(self.form.query))}, got {{got}} twice; name "
+            "further columns that tell its rows apart, or number the queries in both",
         )
 
     def _order(self) -> None:
@@ -352,8 +353,8 @@ class _Joining:
         self.found.refuse(
             f"SELECT max(stood), value FROM placed SEMI JOIN asked USING ({self.listed}) GROUP BY "
             f"{self.listed}, value HAVING count(*) > 1",
-            f"another rank in `{clip(str(self.form.rank))}` than the items before of its query, "
-            "got {got} again; use `score` for tied items",
+            f"another rank in {as_column(clip(str(self.form.rank)))} than the items before of its "
+            "query, got {got} again; use `score` for tied items",
         )
 
     def leave(self) -> Joined:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nextloc_metrics.core.queries.messages import clip
+from nextloc_metrics.core.queries.messages import clip, wrong_cell
 from nextloc_metrics.report.files.database import quoted
 from nextloc_metrics.report.files.opening import FilePart
 
@@ -44,8 +44,6 @@ def refusal(part: FilePart, row: int, name: str, holds: Mapping[str, str]) -> Va
     """Return the error of the value of a row, which is text here."""
     what, got = holds[name], clip(part.columns[name][row].as_py())
     lists = " lists," if "ARRAY" in _REFUSED[what] else ""
-    reason = f"; booleans,{lists} objects and fractions are no ids" if what in _OF_IDS else ""
-    return ValueError(
-        f"{part.place(row)} must hold {what} in `{clip(name)}`, got {got}{reason}; write text or "
-        "whole numbers."
-    )
+    reason = f"booleans,{lists} objects and fractions are no ids; " if what in _OF_IDS else ""
+    advice = f"{reason}write text or whole numbers"
+    return wrong_cell(part.place(row), what, clip(name), got, advice)

@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_row, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.cells import INTEGER, OnError, integers_of, plain
@@ -288,7 +288,7 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
                 )
             if len(wrong := np.flatnonzero(mine != others)):
                 row = wrong[0]
-                where = f"row {row}; join rows in another order by `--id`"
+                where = f"{as_row(row)}; join rows in another order by `--id`"
                 where = where if key is None else f"key {short(wanted.index[row])}"
                 raise ValueError(
                     f"{rule}, row by row: {len(wrong):,} of {len(mine):,} rows differ, the first "

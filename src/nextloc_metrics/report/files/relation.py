@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.cells import is_list, is_text, plain
 from nextloc_metrics.report.files.columns import fill_gaps
 from nextloc_metrics.report.files.database import Database
@@ -145,10 +145,8 @@ class Relation:
         )
         if found is not None:
             rule = rules[found[2]]
-            raise ValueError(
-                f"{self.place(found[0])} must hold {rule.must} in `{clip(self.columns[role])}`, "
-                f"got {short(found[1])}; {rule.remedy}."
-            )
+            place, column = self.place(found[0]), clip(self.columns[role])
+            raise wrong_cell(place, rule.must, column, short(found[1]), rule.remedy)
         self.sql[role] = cell
 
     def refuse(self, query: str, says: str) -> None:
@@ -222,7 +220,7 @@ def open_relation(
             types = {zone: f"times {zone} a zone" for zone in ("with", "without")}
         if len(types) > 1:
             raise ValueError(
-                f"{files[0]} must hold values of one type in `{clip(column)}`, got "
+                f"{files[0]} must hold values of one type in {as_column(clip(column))}, got "
                 f"{' and '.join(types.values())}; write all of them as text or all as numbers."
             )
     if not tables:
@@ -289,7 +287,7 @@ def align(role: str, *sides: Relation) -> None:
         one.read(role, cell, *rules)
     if len(typed) > 1:
         examples = [
-            f"{own} such as {one.example(role)} in `{one.columns[role]}` of {one.files[0]}"
+            f"{own} such as {one.example(role)} in {as_column(one.columns[role])} of {one.files[0]}"
             for one, own in zip(sides, kinds, strict=True)
         ]
         raise ValueError(
@@ -306,9 +304,9 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
         bare = next(x for x in times if role not in x.zoned)
         raise ValueError(
             "both tables must hold times with a zone or both without, got a zone only in "
-            f"`{clip(zoned[0].columns[role])}` of {zoned[0].files[0]}, and none in "
-            f"`{clip(bare.columns[role])}` of {bare.files[0]}; give those their zone, such as "
-            "`tz_localize('UTC')`."
+            f"{as_column(clip(zoned[0].columns[role]))} of {zoned[0].files[0]}, and none in "
+            f"{as_column(clip(bare.columns[role]))} of {bare.files[0]}; give those their zone, "
+            "such as `tz_localize('UTC')`."
         )
     for one in sides:
         cell = one.sql[role]

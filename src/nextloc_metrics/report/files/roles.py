@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short
 from nextloc_metrics.report.files.answer_texts import cells_of
 from nextloc_metrics.report.files.cells import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
@@ -139,10 +139,10 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
     if len(may_be) > 1:
         written += f", where COLUMN is {' or '.join(map(short, may_be))}"
     raise ValueError(
-        f"rows must be queries, each with its list in `{clip(preds)}`, and these look like "
-        f"single items: values of {named['query']!r} repeat, always with one target and never "
-        f"with one item twice. Name the columns, {written}; or write the answer of each query as "
-        "a list, such as [7]."
+        f"rows must be queries, each with its list in {as_column(clip(preds))}, and these look "
+        f"like single items: values of {named['query']!r} repeat, always with one target and never "
+        f"with one item twice. Name the columns, {written}; or write the answer of each query as a "
+        "list, such as [7]."
     )
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.cells import (
     PADDING,
     SEVERAL,
@@ -118,10 +118,8 @@ class SeenIds:
             return
         if self.several is not None and self.has_integers:
             file, row, cell = self.several
-            raise ValueError(
-                f"{place(file, row)} must hold ids of locations in `{clip(self.target)}`, got "
-                f"{short(cell)}; {remedy(cell, CellReading(untyped=True))}."
-            )
+            advice, column = remedy(cell, CellReading(untyped=True)), clip(self.target)
+            raise wrong_cell(place(file, row), "ids of locations", column, short(cell), advice)
         if self.answer is not None and self.has_integers and self.several is None:
             name, file, row, cell, advice = self.answer
             if advice == PADDING:
@@ -129,8 +127,8 @@ class SeenIds:
                 if name != self.preds:
                     advice = "leave names out"
             raise ValueError(
-                f"{place(file, row)} must hold ids of locations in `{clip(name)}`, integers as all "
-                f"targets are, got {short(cell)}; {advice}."
+                f"{place(file, row)} must hold ids of locations in {as_column(clip(name))}, "
+                f"integers as all targets are, got {short(cell)}; {advice}."
             )
 
     def warn(self, stacklevel: int) -> None:

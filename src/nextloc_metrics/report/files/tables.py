@@ -17,7 +17,7 @@ from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.answer_texts import Reader, check_no_answers
 from nextloc_metrics.report.files.cells import (
     MISSING,
@@ -258,13 +258,13 @@ class TableRows:
         for name, kind in found.items():
             if kind and self._kinds.get(name) and kind != self._kinds[name]:
                 raise ValueError(
-                    f"`{clip(name)}` in {part.file} must hold {self._kinds[name]}, as in the rows "
-                    f"before, got {part.columns[name].type}; convert it."
+                    f"{as_column(clip(name))} in {part.file} must hold {self._kinds[name]}, as in "
+                    f"the rows before, got {part.columns[name].type}; convert it."
                 )
         self._kinds |= {x: kind for x, kind in found.items() if kind}
         kinds = {x: kind for x, kind in known.items() if kind}
         if len({*kinds.values()}) > 1:
-            each = " and ".join(f"{kind} in `{clip(x)}`" for x, kind in kinds.items())
+            each = " and ".join(f"{kind} in {as_column(clip(x))}" for x, kind in kinds.items())
             raise ValueError(
                 f"{part.file} must hold text in both columns or integers in both, got {each}; "
                 "write both as text, which keeps zeros in front (`dtype=str`), or both as integers."
@@ -420,7 +420,7 @@ class TableRows:
         try:
             return read_cells(column, how)
         except WrongTypeError as error:
-            raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
+            raise ValueError(f"{as_column(name)} in {part.file} must hold {error}.") from None
 
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
@@ -564,6 +564,4 @@ def check_read(
             are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
             if are_words and ("padding" in advice or "separator" in advice):
                 advice = _OF_LABELS
-        raise ValueError(
-            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
-        )
+        raise wrong_cell(piece.place(row), what, clip(name), short(cell), advice)
