@@ -1,6 +1,8 @@
 """`python -m nextloc_metrics`: the command line."""
 
+import atexit
 import errno
+import gc
 import io
 import os
 import sys
@@ -18,6 +20,7 @@ def main() -> None:
             "the command line needs click; install the extra `cli` (`pip install -e '.[cli]'` in a "
             "clone)."
         )
+    atexit.register(gc.freeze)  # Python ends without looking for cycles, which takes most of it
     sys.stdout = sys.stdout or _Closed()
     try:
         run(prog_name="nextloc-metrics")

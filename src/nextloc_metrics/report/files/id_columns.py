@@ -207,8 +207,7 @@ def list_of_columns(part: FilePart, columns: Mapping[str, IdColumn]) -> Any:
     if early.any():
         row, column = (int(x[0]) for x in early.nonzero())
         name = [*columns][column]
-        cell, advice = part.columns[name][row].as_py(), "only the last columns may be empty"
-        rule = "an id before the next"
-        raise wrong_cell(part.place(row), rule, clip(name), short(cell), advice)
+        got, advice = short(part.columns[name][row].as_py()), "only the last columns may be empty"
+        raise wrong_cell(part.place(row), "an id before the next", clip(name), got, advice)
     ends = np.append(0, valid.sum(1).cumsum())
     return pa.LargeListArray.from_arrays(ends, keys[valid])

@@ -44,6 +44,5 @@ def refusal(part: FilePart, row: int, name: str, holds: Mapping[str, str]) -> Va
     """Return the error of the value of a row, which is text here."""
     what, got = holds[name], clip(part.columns[name][row].as_py())
     lists = " lists," if "ARRAY" in _REFUSED[what] else ""
-    reason = f"booleans,{lists} objects and fractions are no ids; " if what in _OF_IDS else ""
-    advice = f"{reason}write text or whole numbers"
-    return wrong_cell(part.place(row), what, clip(name), got, advice)
+    why = f"booleans,{lists} objects and fractions are no ids; " if what in _OF_IDS else ""
+    return wrong_cell(part.place(row), what, clip(name), got, f"{why}write text or whole numbers")
