@@ -25,7 +25,6 @@ from nextloc_metrics.report.files.cells import (
     CellReading,
     Cells,
     OnError,
-    WrongTypeError,
     as_numpy,
     has_tuples,
     is_list,
@@ -57,6 +56,7 @@ from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
 OF_GAPS = "leave the row out, or count it as a miss with `on_missing='miss'`"
+_OF_NEGATIVE = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
 _OF_LABELS = (
     "a target is one id; a label in words needs a column with its id, or is read by the same rule "
     "as the answers, `report.read_answers(labels, ...)`"
@@ -241,7 +241,7 @@ class TableRows:
         kind = part.columns[self.names.target].type
         if not is_list(kind) and not is_text(kind):
             return
-        cells = self._read(part, self.names.target, self._relevant)
+        cells = read_cells(part, self.names.target, self._relevant)
         numbers, _ = self.numbers.targets(cells.values)
         self.are_names |= bool((numbers >= LIMIT).any())
         # a list of nothing but padding has no relevant id
@@ -349,7 +349,7 @@ class TableRows:
                 rows = np.asarray(piece.rows)
                 preds = preds.at(np.where(rows < 0, -1, np.arange(len(rows))))
         else:
-            cells = self._read(piece, names.preds, self._answers)
+            cells = read_cells(piece, names.preds, self._answers)
             if self.num_candidates is None:
                 cells = cells.numbered(*self.numbers.answers(cells.values))
                 self._check_swapped(piece, cells, are_lists)
@@ -387,8 +387,7 @@ class TableRows:
         """Note a name in a column per rank, whose lists are keys."""
         ranks = getattr(self.source, "named", None)
         if ranks is not None and ranks.name is not None and self.ids.answer is None:
-            advice = remedy(ranks.name[2], ranks.how)
-            self.ids.answer = ranks.column, *ranks.name, advice
+            self.ids.note_answer(ranks.column, ranks.name, ranks.how)
 
     @property
     def _may_be_names(self) -> bool:
@@ -415,16 +414,9 @@ class TableRows:
         order = repeats.to(torch.uint8).argsort(dim=1, stable=True)
         return preds.masked_fill(repeats, -1).gather(1, order), scores.gather(1, order)
 
-    def _read(self, part: FilePart, name: str, how: CellReading) -> Cells:
-        column = part.columns[name]
-        try:
-            return read_cells(column, how)
-        except WrongTypeError as error:
-            raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
-
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
-        cells = self._read(piece, self.names.target, self._relevant)
+        cells = read_cells(piece, self.names.target, self._relevant)
         found = cells.numbered(*self.numbers.targets(cells.values))
         is_pad = found.rows[found.values < 0]
         several = ~found.bad & (found.lengths != 1) & found.lists
@@ -497,7 +489,7 @@ class TableRows:
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
         how = self._relevant._replace(may_be_list=True, are_keys=name in self.source.keyed)
-        cells = self._read(piece, name, how)
+        cells = read_cells(piece, name, how)
         found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
         if self._may_be_names:
@@ -558,9 +550,7 @@ def check_read(
         is_gap = gaps is not None and (gaps[row] or cell is None)
         advice = OF_GAPS if width is None else of_scores(width)
         if not is_gap:
-            advice = remedy(cell, how)
-            if gaps is not None and advice == PADDING:
-                advice = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
+            advice = remedy(cell, how, PADDING if gaps is None else _OF_NEGATIVE)
             are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
             if are_words and ("padding" in advice or "separator" in advice):
                 advice = _OF_LABELS
