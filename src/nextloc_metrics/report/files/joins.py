@@ -200,8 +200,7 @@ class _Joining:
         if self.form.grade is not None:
             to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
-            lacks = to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
-            found.sql["is_nan"] = lacks if self.form.rank is None else "false"
+            to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
         kept = "".join(f", {x} := {x}" for x in self.constant)
         first = f", arg_min(struct_pack({kept[2:]}), stood) AS first" if kept else ""
@@ -327,7 +326,7 @@ class _Joining:
             ranked = db.value(f"SELECT count(*) FROM answers {of_asked}")
             self.card[f"ranks_from_{self.first}"] = ranked
             return
-        lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
+        lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE value IS NULL"
         self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
 
     def _places(self) -> Any:
@@ -388,7 +387,7 @@ class _Joining:
                 join, order = " LEFT JOIN places USING (item)", "value DESC, coalesce(place, item)"
         flat = (
             f"SELECT q.number AS query, item, value FROM placed JOIN queries q USING ({listed})"
-            f"{join} WHERE value IS NOT NULL ORDER BY query, {order}"
+            f"{join} WHERE value > '-inf'::DOUBLE ORDER BY query, {order}"
         )
         return Items(self.db, files, names, untyped, keyed | {"preds"}, flat, self)
 

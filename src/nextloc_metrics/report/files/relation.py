@@ -90,7 +90,11 @@ SCORES = Rule(
     "a number",
     "leave it empty if the item is not retrieved",
 )
-GRADES = Rule("{1} IS NULL", "a grade", "write a number, 0 for what is not relevant")
+GRADES = Rule(
+    "NOT ({1} > '-inf'::DOUBLE) OR {1} IS NULL",
+    "a grade",
+    "write a number, 0 for what is not relevant",
+)
 RANKS = Rule(
     f"{{1}} IS NULL OR {{1}} <> floor({{1}}) OR {{1}} NOT BETWEEN 0 AND {_LARGEST_RANK}",
     f"a whole rank from 0 to {_LARGEST_RANK:,}",
@@ -319,10 +323,10 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
             one.sql[role] = f"CAST({f'CAST({cell} AS TIMESTAMP)' if day else cell} AS VARCHAR)"
 
 
-def to_numbers(one: Relation, role: str, rule: Rule) -> str:
-    """Read numbers: a gap, NaN and minus infinity become NULL, and integers stay integers.
+def to_numbers(one: Relation, role: str, rule: Rule) -> None:
+    """Read numbers: a gap and NaN become NULL, and integers stay integers.
 
-    In the rule `{2}` is the number with NaN and infinity. Return what is true of a gap and of NaN.
+    In the rule `{2}` is the number with NaN.
     """
     family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
     if family == "text" and one.untyped:
@@ -332,9 +336,6 @@ def to_numbers(one: Relation, role: str, rule: Rule) -> str:
         cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):
         kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
-    number, lacks = cell, f"{cell} IS NULL"
-    if kind in ("FLOAT", "DOUBLE"):
-        lacks += f" OR isnan({cell})"
-        cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
-    one.read(role, cell, rule._replace(wrong=rule.wrong.replace("{2}", number)))
-    return lacks
+    rule = rule._replace(wrong=rule.wrong.replace("{2}", cell))
+    is_float = kind in ("FLOAT", "DOUBLE")
+    one.read(role, f"CASE WHEN NOT isnan({cell}) THEN {cell} END" if is_float else cell, rule)
