@@ -314,6 +314,15 @@ def is_repeat(ids: Tensor) -> Tensor:
     return torch.zeros_like(again).scatter(-1, order, again)
 
 
+def remove_from_lists(
+    lists: Tensor, removed: Tensor, scores: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Remove ids of lists `[N, K]` with their scores; later ids move up."""
+    order = removed.to(torch.uint8).argsort(dim=1, stable=True)
+    scores = None if scores is None else scores.gather(1, order)
+    return lists.masked_fill(removed, -1).gather(1, order), scores
+
+
 def row_sum(values: Tensor) -> Tensor:
     """Sum over the last dimension, in an order that padding with zeros does not change.
 

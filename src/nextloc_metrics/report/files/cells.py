@@ -283,7 +283,6 @@ def whole_of(text: str) -> int | None:
 _LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
-_OPENED = rf"^{_SPACE}[\[(]"  # what may be a list
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 _SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in the quotes of Python
 #: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
@@ -304,6 +303,11 @@ _TUPLE = rf"^\s*\(\s*(?:{_ITEM}\s*(?:,\s*{_ITEM}\s*)*,?)?\s*\)\s*$"
 def is_written_as_list(cell: Any) -> bool:
     """Return whether a cell is a list, or text that begins as one."""
     return str(cell).lstrip()[:1] in ("[", "(")
+
+
+def holds_lists(text: Any) -> bool:
+    """Return whether a cell of Arrow text begins as a list."""
+    return bool(pc.any(pc.match_substring_regex(text, rf"^{_SPACE}[\[(]")).as_py())
 
 
 def read_cells(part: FilePart, name: str, how: CellReading, values: Any = None) -> Cells:
@@ -340,7 +344,7 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     if not len(text):
         return _single(text, how)
     easy = words = listed = np.zeros(len(text), bool)
-    if how.may_be_list and pc.any(pc.match_substring_regex(text, _OPENED)).as_py():
+    if how.may_be_list and holds_lists(text):
         easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.are_scores else _LIST))
         if not how.are_scores and not easy.all():
             words = as_numpy(pc.match_substring_regex(text, _WORDS))

@@ -122,8 +122,7 @@ class Wide(RowSource):
             yield part
 
     @property
-    def named(self) -> IdColumn:
-        """The first column with a name, or else the first one."""
+    def first_with_name(self) -> IdColumn:
         columns = [*self.ids.values()]
         return next((x for x in columns if x.name is not None), columns[0])
 
@@ -178,7 +177,7 @@ class _Joining:
     def _check_ids(self, items: IdColumn | None, rows: Any) -> None:
         """Raise if the ids of both tables cannot meet."""
         if items is None and isinstance(rows, Wide):
-            items = rows.named
+            items = rows.first_with_name
         elif items is None:
             items = IdColumn(self.targets.how, self.targets.numbers)
             kind = self.found.kinds["preds"]

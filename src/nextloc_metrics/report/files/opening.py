@@ -264,6 +264,11 @@ class RowSource:
     keyed: frozenset[str] = frozenset()
     untyped = is_joined = False
 
+    @property
+    def first_with_name(self) -> Any:
+        """The first column with a name, or else the first one, where lists are made of columns."""
+        return None
+
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; a missing or repeated column, or an unreadable file, raises."""
         raise NotImplementedError

@@ -161,7 +161,7 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
     words: tuple[Any, ...] | None = rows.vocabulary
     if rows.num_candidates is None:
         are_text = kind_of(pieces[0].columns[rows.names.target]) == "text"
-        numbers = _Numbers(rows, relevant, texts, are_text and not rows.source.untyped)
+        numbers = _Positions(rows, relevant, texts, are_text and not rows.source.untyped)
         relevant, answers = numbers.of(relevant), numbers.of(answers)
         excluded = None if excluded is None else numbers.of(excluded)
         words = numbers.words
@@ -169,8 +169,8 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
     return Predictions(lists, relevant, kept, rows.missed, words, masked, excluded, grades)
 
 
-class _Numbers:
-    """Numbers of ids that are text, or far larger than their number: positions in `words`.
+class _Positions:
+    """Positions in `words` of ids that are text, or far larger than their number.
 
     Targets come first, in rising order, then other ids as they occur. With a vocabulary, the others
     follow it. `words` is None where ids are their own numbers.

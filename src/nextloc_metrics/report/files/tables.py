@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows
+from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows, remove_from_lists
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
@@ -27,6 +27,7 @@ from nextloc_metrics.report.files.cells import (
     OnError,
     as_numpy,
     has_tuples,
+    holds_lists,
     is_list,
     is_text,
     is_written_as_list,
@@ -252,7 +253,7 @@ class TableRows:
     def _check_kinds(self, part: FilePart) -> None:
         """Raise if types differ from those of the first rows, or ids are text beside integers."""
         found = _kinds_of(part, self.names, self.num_candidates is not None)
-        if (ranks := getattr(self.source, "named", None)) is not None:
+        if (ranks := self.source.first_with_name) is not None:
             found[str(self.names.preds)] = ranks.kind
         known = {x: found.get(x) or kind for x, kind in self._kinds.items()}
         for name, kind in found.items():
@@ -385,7 +386,7 @@ class TableRows:
 
     def _note_ranks(self) -> None:
         """Note a name in a column per rank, whose lists are keys."""
-        ranks = getattr(self.source, "named", None)
+        ranks = self.source.first_with_name
         if ranks is not None and ranks.name is not None and self.ids.answer is None:
             self.ids.note_answer(ranks.column, ranks.name, ranks.how)
 
@@ -409,10 +410,7 @@ class TableRows:
             return preds, scores
         repeats = is_repeat(preds)
         self.repeated += int(repeats.sum())
-        if scores is None:
-            return preds, None
-        order = repeats.to(torch.uint8).argsort(dim=1, stable=True)
-        return preds.masked_fill(repeats, -1).gather(1, order), scores.gather(1, order)
+        return (preds, None) if scores is None else remove_from_lists(preds, repeats, scores)
 
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
@@ -504,17 +502,12 @@ def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
     for name in filter(None, several):
         column = part.columns[name]
         none = plain(column[:0])  # a type needs no value
-        is_cell = is_text(none.type) and _holds_lists(plain(column))
+        is_cell = is_text(none.type) and holds_lists(plain(column))
         kind = plain(none.flatten()).type if is_list(none.type) else none.type
         is_integer = bool(pa.types.is_integer(kind))
         found[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
         found[name] *= len(column) > 0
     return found
-
-
-def _holds_lists(text: Any) -> bool:
-    """Return whether text is written as lists."""
-    return bool(pc.any(pc.match_substring_regex(text, r"^\s*[\[(]")).as_py())
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
