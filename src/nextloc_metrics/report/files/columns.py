@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
@@ -14,6 +15,7 @@ from torch import Tensor
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.keys import LIMIT, Grouping, key_of_other, name_keys, read_keys
 from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import (
     CellReading,
     Cells,
@@ -31,6 +33,10 @@ from nextloc_metrics.report.files.opening import FilePart, pa, pc
 #: the id of a missing target that counts as a miss; as text and as a number it is the largest id
 MISSING_TARGET = 10**18 - 1
 
+# Cells that tell how answers are written, and what stands between names that are joined to one.
+_SEEN = 1000
+_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
+_QUOTES = "()\"' "
 # How many times as many values padding may make.
 _PADDED = 4
 
@@ -146,6 +152,43 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
     if most == 0:
         raise ValueError(f"{parts[0].file} must hold scores in `{name}`, got empty lists.")
     return most
+
+
+def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
+    """Raise if most cells of a column of text hold text around a list, several lines or names."""
+    cells = [part.columns[x][:_SEEN].to_pylist() for x in (preds, target)]
+    how = CellReading(untyped=True)
+    lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
+    known = {str(x) for cell in relevant for x in cell}
+    texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]
+    marks = "```|^{|\n" if separator is None else "```|^{"  # a fence, an object, several lines
+    answers = [
+        x
+        for x in map(str.strip, texts)
+        if not (x[0] == "[" and x[-1] == "]")
+        and (re.search(marks, x) or isinstance(forms.by_json(None, "last", x), list))
+    ]
+    may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
+    names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
+    # Beside numbers, each cell is refused by itself; `0744` is text.
+    are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in known)
+    for mark in _MARKS[: 1 if are_numbers else None]:
+        parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
+        joined = [x for x, of in parts if of[1:] and known & {y.strip(_QUOTES) for y in of}]
+        if 2 * len(joined) > len(lists):
+            between = mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
+            raise ValueError(
+                f"`preds` must be lists of ids, and no target is among those of {preds!r} in "
+                f"{part.file}, but several stand in one text, such as {short(joined[0])}; pass "
+                f"`separator={between!r}`, write each as an item of its own, such as ['Home', "
+                "'Cafe'], or read the answers of a language model with `answers`."
+            )
+        if 2 * len(answers) > len(texts):
+            raise ValueError(
+                f"`preds` must be lists of ids, and {len(answers):,} of the first {len(texts):,} "
+                f"cells of {preds!r} in {part.file} hold answers in text, such as "
+                f"{short(answers[0])}; read them with `answers`."
+            )
 
 
 _TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answer_texts import cells_of
 from nextloc_metrics.report.files.cells import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import columns_of, open_table
@@ -120,7 +119,7 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
     first: dict[str, list[str]] = {x: [] for x in (preds, target, *have)}
     for part in open_table(table, [*first]).parts([*first]):
         for name, cells in first.items():
-            cells += map(str, cells_of(part.columns[name][: _SEEN - len(cells)]))
+            cells += map(str, part.columns[name][: _SEEN - len(cells)].to_pylist())
         if len(first[preds]) >= _SEEN:
             break
     if any(map(is_written_as_list, first[preds])):

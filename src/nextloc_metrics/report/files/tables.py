@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
@@ -18,7 +19,7 @@ from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answer_texts import Reader, check_no_answers
+from nextloc_metrics.report.files.answer_texts import Reader
 from nextloc_metrics.report.files.cells import (
     MISSING,
     PADDING,
@@ -39,6 +40,7 @@ from nextloc_metrics.report.files.cells import (
 from nextloc_metrics.report.files.columns import (
     MISSING_TARGET,
     Numbers,
+    check_no_answers,
     cut,
     fill_gaps,
     gaps_of,
@@ -345,7 +347,7 @@ class TableRows:
         preds: Any
         absent = scores = None
         if self.reader is not None:
-            preds = self.reader.answers(piece, names.preds)
+            preds = self.reader.read(_texts_of(piece, names.preds, self.reader))
             if self.source.is_joined:  # of a query without an answer, the row is -1
                 rows = np.asarray(piece.rows)
                 preds = preds.at(np.where(rows < 0, -1, np.arange(len(rows))))
@@ -493,6 +495,20 @@ class TableRows:
         if self._may_be_names:
             self.ids.look_for_answers(piece, name, found, how)
         return pad(found)
+
+
+def _texts_of(part: FilePart, name: str, reader: Reader) -> Iterator[Any]:
+    """Return the texts of a column of answers; lists of objects with a key are JSON."""
+    column = plain(part.columns[name])
+    kind = column.type
+    if reader.key is not None and is_list(kind) and pa.types.is_struct(kind.value_type):
+        return (x and json.dumps(x, default=str) for x in column.to_pylist())
+    if not is_text(kind) and not pa.types.is_null(kind):
+        raise TypeError(
+            f"{part.file} must hold text in `{name}`, got {kind}; `answers` is for text, and lists "
+            "are read without it."
+        )
+    return iter(column.to_pylist())
 
 
 def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
