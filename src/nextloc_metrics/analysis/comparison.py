@@ -16,7 +16,7 @@ from nextloc_metrics.analysis.contrast import Contrast, contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange
 from nextloc_metrics.analysis.rare_differences import interval_of, size_of, tango_interval
 from nextloc_metrics.analysis.significance import holm, level_of, satterthwaite, t_test
-from nextloc_metrics.analysis.signs import sign_tests
+from nextloc_metrics.analysis.signs import PairedSums, sign_tests
 from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.means.exact import sum_once
@@ -91,12 +91,14 @@ class Pair(NamedTuple):
     losses: int
     size: float  #: as `size_of` has it; NaN if the scores are no fractions
     exchange: Exchange | None = None  #: the test of F1, in place of random signs
+    rows: int = 0  #: one number for each metric and the queries that count for both
 
     @property
     def key(self) -> tuple[bytes, float, float, bool]:
         """What tests of the same scores share."""
         found = self.found
-        return found.sums.tobytes(), found.mean, found.variance, self.exchange is None
+        sums = (found.sums[0] - found.sums[1]).tobytes()
+        return sums, found.mean, found.variance, self.exchange is None
 
 
 def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors: Any = 0.0) -> Pair:
@@ -135,7 +137,8 @@ def decide(
     """Compare pairs, with up to `most` sign assignments for small p-values."""
     least = min(_DRAWS, most)
     signed = [x for x in pairs if not x.has_runs and x.exchange is None]
-    tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], least, most, seed))
+    paired = [PairedSums(x.found.sums, x.slack, x.rows) for x in signed]
+    tests = iter(sign_tests(paired, least, most, seed))
     comparisons = []
     freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
     quantiles = t_quantile(confidence_level, freedoms).tolist()

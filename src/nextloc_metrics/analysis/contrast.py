@@ -30,7 +30,7 @@ class Contrast(NamedTuple):
     mean: float
     variance: float
     freedom: float
-    sums: Any  #: of each user, int64 `[U]`, in whole units
+    sums: Sequence[Any]  #: of each user by model, int64 `[U]`, in whole units
     sizes: Any  #: the number of queries of each user, int64 `[U]`
     per_score: int  #: the units of a score's rounding
     few: Few = ()  #: of a mean, the users of whom few have a hit, or a miss
@@ -71,7 +71,7 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
             f"`models` must have at most {_MOST >> 32:,} queries times runs, got "
             f"{total:,} x {whole:,}; give all models as many runs."
         )
-    each = [x.sum(0) * (whole // len(x)) for x in models]
+    each = [x[0] if whole == 1 else x.sum(0) * (whole // len(x)) for x in models]
     sums = each[0] - each[1] if len(each) > 1 else each[0]
     mean = int(sums.sum()) * (unit / whole) / total
     rows, run, both, changes = [(sums * (unit / whole) - mean * sizes)[None]], 0.0, 0.0, 0
@@ -99,7 +99,7 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
         users, freedom = users + run - both, max(1.0, satterthwaite(parts))
-    return Contrast(mean, users, freedom, sums, sizes, whole, few)
+    return Contrast(mean, users, freedom, each, sizes, whole, few)
 
 
 def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:

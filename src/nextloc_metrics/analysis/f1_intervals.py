@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_signs
+from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_bits, signs_of
 from nextloc_metrics.core.means.intervals import (
     FEWEST_GROUPS,
     Estimate,
@@ -277,7 +277,7 @@ class Exchange:
             return None
         rows, number_far, drawn = max(64, _AT_ONCE // size // 64 * 64), 0, 0
         while drawn < (least if number_far >= ENOUGH else most) and number_far < _MANY:
-            signs = torch.from_numpy(random_signs(seed, drawn, rows, width))
+            signs = torch.from_numpy(signs_of(random_bits(seed, drawn, rows, width)))
             number_far += int((self._differences(signs).abs() >= observed).sum())
             drawn += rows
         return (1 + number_far) / (1 + drawn), drawn

@@ -232,7 +232,8 @@ def _test_models(
     if not kept.any():
         raise ValueError("`target` must hold at least one query that counts, got none to compare.")
     names = [x for x in combinations(models, 2) if is_all or x[0] == first]
-    pairs = {(a, b): _pair_models(models[a], models[b]) for a, b in names}
+    shared: dict[bytes, Any] = {}
+    pairs = {(a, b): _pair_models(models[a], models[b], shared) for a, b in names}
     found: dict[PairNames, dict[str, Comparison]] = {x: {} for x in names}
     corrected: dict[PairNames, dict[str, float]] = {x: {} for x in names}
     keys, num_tests, draws = [*models[first].scores], dict[str, int](), 0
@@ -278,14 +279,20 @@ def _test_models(
     return Comparisons(*shown, level, notes, models[first].members, stds)
 
 
-def _pair_models(first: Model, second: Model) -> dict[str, Pair]:
-    """Pair the scores of two models by metric, with those of the queries that count for both."""
+def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[str, Pair]:
+    """Pair the scores of two models by metric, with those of the queries that count for both.
+
+    Equal sums of several pairs are stored once, in `shared`.
+    """
     pairs = {}
     for key, b in second.scores.items():
         a = first.scores[key]
         kept = ~(np.isnan(a).any(0) | np.isnan(b).any(0))
         errors = first.errors + second.errors
         pair = pair_up(a[:, kept], b[:, kept], second.clusters_of(kept), second.unit, errors)
+        sums = [shared.setdefault(of_model.tobytes(), of_model) for of_model in pair.found.sums]
+        found, rows = pair.found._replace(sums=sums), hash((key, kept.tobytes()))
+        pair = pair._replace(found=found, rows=rows)
         if key in second.f1:
             counted = torch.from_numpy(kept)
             decided = [[x[counted] for x in one.decided] for one in (first, second)]
