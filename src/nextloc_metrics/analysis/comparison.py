@@ -155,11 +155,11 @@ def decide(
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
         if not pair.has_runs:
             exchange = pair.exchange
-            found = exchange.test(least, most, seed) if exchange else next(tests)
-            if found:
-                p_value, p_from = found[0], "draws" if found[1] else "exact"
-        known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
-        comparisons.append(Comparison(*known, error, freedom, pair.wins, pair.losses, p_from))
+            result = exchange.test(least, most, seed) if exchange else next(tests)
+            if result:
+                p_value, p_from = result[0], "draws" if result[1] else "exact"
+        numbers = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
+        comparisons.append(Comparison(*numbers, error, freedom, pair.wins, pair.losses, p_from))
     return comparisons
 
 
@@ -178,13 +178,13 @@ def decide_family(
     number = max(1, len(distinct))
     most = max(_DRAWS, math.ceil(_BELOW * number / level_of(confidence_level)))
     decided = decide([*distinct.values()], confidence_level, most, seed)
-    corrected = holm([one.p_value for one in decided])
+    corrected = holm([comparison.p_value for comparison in decided])
     by_key = dict(zip(distinct, zip(decided, corrected, strict=True), strict=True))
     tests = {}
     for names, pair in pairs.items():
-        one, p_value = by_key[pair.key]
-        own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
-        tests[names] = replace(one, **own), p_value
+        comparison, p_value = by_key[pair.key]
+        of_pair = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
+        tests[names] = replace(comparison, **of_pair), p_value
     return tests, number, most
 
 
@@ -255,9 +255,9 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
         models[name] = Runs(statistics.fmean(of_model), std, len(of_model))
     p_values = {}
     for a, b in itertools.combinations(models, 2):
-        one, other = models[a], models[b]
-        parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (one, other)]
+        first, second = models[a], models[b]
+        parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (first, second)]
         error = math.sqrt(sum(variance for variance, _ in parts))
-        t = (other.mean - one.mean) / error if error else math.nan
+        t = (second.mean - first.mean) / error if error else math.nan
         p_values[a, b] = t_test(t, satterthwaite(parts))
     return Summary(models, p_values)
