@@ -50,7 +50,8 @@ def count_locations(folder: Path) -> int:
 def read_answers(folder: Path) -> report.Predictions:
     """Read the answers to one prompt; an answer that holds no location id is a miss."""
     return report.read(
-        folder, preds="prediction", target="ground_truth", groups=["user_id"], on_error="miss"
+        report.Source(folder, preds="prediction", target="ground_truth", on_error="miss"),
+        groups=["user_id"],
     )
 
 

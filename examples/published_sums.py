@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
     data: str
     name: str
-    file: Path
+    rows: report.Source
     source: str
     options: dict[str, Any]
     stored: float | None = None
@@ -44,13 +44,8 @@ def runs(data: Path) -> Iterator[Run]:
     """Yield every run whose files are there."""
     file = data / "llm_mob" / "foursquare_top10.npz"
     if file.exists():
-        reading = {
-            "target": "targets",
-            "answers": {"padding": -100},
-            "groups": ["users"],
-            "cluster": "users",
-        }
-        yield Run("llm_mob", "top10", file, LLM_MOB, reading)
+        rows = report.Source(file, target="targets", answers={"padding": -100})
+        yield Run("llm_mob", "top10", rows, LLM_MOB, {"groups": ["users"], "cluster": "users"})
     folder = data / "genup"
     known = folder / "accuracies.json"
     for name, stored in json.loads(known.read_text("utf-8")).items() if known.exists() else ():
@@ -58,13 +53,13 @@ def runs(data: Path) -> Iterator[Run]:
         letters = compare(file).letters if len(stored) > 1 else {}
         for model in sorted(stored, key=lambda one: -stored[one]):
             marks = letters.get(model, {}).get("acc_at_1", "-")
-            options = {"preds": model, "k": 1}
-            yield Run(name, shorten(model), file, GENUP, options, stored[model], marks)
+            rows = report.Source(file, preds=model)
+            yield Run(name, shorten(model), rows, GENUP, {"k": 1}, stored[model], marks)
 
 
 def count(run: Run) -> dict[str, Any]:
     """Count a run, and return what the file has of it."""
-    found = report.evaluate(run.file, **run.options)
+    found = report.evaluate(run.rows, **run.options)
     states = {name: member.state for name, member in found._counted.rows()}
     return {
         "data": run.data,

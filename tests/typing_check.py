@@ -167,7 +167,7 @@ def evaluations(preds: Tensor, target: Tensor, path: str) -> list[report.Evaluat
     report.Evaluator(k="far")  # type: ignore[arg-type]
     return [
         report.evaluate(preds, target, k=5, train_counts=[1, 2], given="logits"),
-        report.evaluate(path, preds="lists", vocabulary=["a", "b"], workers=2),
+        report.evaluate(report.Source(path, preds="lists", vocabulary=["a", "b"]), workers=2),
         evaluator.result(),
     ]
 

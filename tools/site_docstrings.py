@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import MISSING, fields, is_dataclass
 from importlib import import_module
 from typing import Any, get_type_hints
 
@@ -40,6 +41,9 @@ class Docstrings(griffe.Extension):
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Show the constructor that a metric has by its annotations: by position, and its own."""
         made = getattr(import_module(cls.module.path), cls.name, None)
+        if any("text" in x.metadata for x in _fields(made)):
+            _show_fields(cls, made)
+            return
         if not isinstance(made, type) or not issubclass(made, RecordMetric):
             return
         written = inspect.unwrap(made.__init__).__code__.co_filename
@@ -63,3 +67,30 @@ class Docstrings(griffe.Extension):
         cls.set_member(
             "__init__", griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
         )
+
+
+def _fields(made: Any) -> tuple[Any, ...]:
+    return fields(made) if is_dataclass(made) else ()
+
+
+def _show_fields(cls: griffe.Class, made: Any) -> None:
+    """Give a class the docstring and the constructor that its described fields have made."""
+    cls.docstring = griffe.Docstring(
+        EXAMPLE.sub(r"\1Examples:", inspect.getdoc(made) or ""), parent=cls
+    )
+    kind = griffe.ParameterKind.positional_or_keyword
+    parameters = [griffe.Parameter("self", kind=kind)]
+    parameters += [
+        griffe.Parameter(
+            x.name,
+            annotation=str(x.type),
+            kind=kind,
+            default=None if x.default is MISSING else repr(x.default),
+        )
+        for x in _fields(made)
+    ]
+    cls.labels.discard("dataclass")
+    cls.decorators.clear()
+    cls.set_member(
+        "__init__", griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
+    )

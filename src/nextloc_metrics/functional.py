@@ -97,7 +97,7 @@ def _scores(metric: Any, record: Any) -> Tensor:
     """Return the score of each query, NaN where it is skipped."""
     check(metric, record)
     scores, counted = metric.scores_of(record)
-    scores = (scores * metric._factor).masked_fill(~counted, torch.nan).float()
+    scores = (scores * metric.score_factor).masked_fill(~counted, torch.nan).float()
     found: Tensor = scores.reshape(record.shape).to(record.device)
     return found
 

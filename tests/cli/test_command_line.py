@@ -14,6 +14,7 @@ pytest.importorskip("click")
 from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
+from nextloc_metrics.report import evaluate
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
 LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'
@@ -40,6 +41,24 @@ def path(tmp_path: Path) -> str:
     file = tmp_path / "answers.csv"
     file.write_text(CSV, encoding="utf-8")
     return str(file)
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_columns_named_as_options_are_no_options(workers: str, tmp_path: Path) -> None:
+    """Rows count from 1, also in other processes; Python's messages are then as before."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"preds": [[1], [2]], "target": [1, 2], "item": ["a", None]})
+    paths = [str(tmp_path / f"{part}.parquet") for part in "ab"]
+    parquet.write_table(table.slice(0, 1), paths[0])
+    parquet.write_table(table, paths[1])
+    files = str(tmp_path / "*.parquet")
+    of_shell = refused("score", files, "--group", "item", "--k", "1", "--workers", workers)
+    with pytest.raises(ValueError, match="must hold a group") as error:
+        evaluate(files, groups=["item"], k=1)
+    says = f"of {paths[1]} must hold a group in `item`, got none; fill the value."
+    assert of_shell == f"row 2 (from 1) {says}"
+    assert str(error.value) == f"row 1 {says}"
 
 
 def test_cut_offs_are_separated_by_commas_or_repeated(path: str) -> None:

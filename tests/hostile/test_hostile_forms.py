@@ -12,7 +12,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from nextloc_metrics.report import evaluate
+from nextloc_metrics.report import Source, evaluate
+from table_doors import evaluate_table
 
 Rows = dict[str, list[Any]]
 
@@ -54,14 +55,14 @@ def test_wide_columns_are_the_lists_they_stand_for(container: str, tmp_path: Pat
     rows = {"pred_10": ["d", "a", None], "target": ["b", "c", "d"], "pred_1": ["a", "b", "e"]}
     rows |= {"g": ["x", "y", "x"], "pred_2": ["b", "e", "d"]}
     source = CONTAINERS[container](rows, tmp_path / "wide")
-    found = evaluate(source, preds="pred_*", groups=["g"], k=[1, 3])
+    found = evaluate(Source(source, preds="pred_*"), groups=["g"], k=[1, 3])
     assert found.values["mrr"] == pytest.approx((1 / 2 + 0 + 1 / 2) / 3)
     assert found.values["acc_at_3"] == pytest.approx(2 / 3)
     mrr = {x["group"]: x["value"] for x in found.group_records() if x["metric"] == "mrr"}
     assert mrr == {"x": 0.5, "y": 0}
     numbers = {"pred_10": [4, 1], "pred_1": [1, 2], "pred_2": [2, 3], "target": [4, 9]}
     source = CONTAINERS[container](numbers, tmp_path / "numbers")
-    assert evaluate(source, preds="pred_*", k=[1, 3]).values["mrr"] == pytest.approx(1 / 6)
+    assert evaluate(Source(source, preds="pred_*"), k=[1, 3]).values["mrr"] == pytest.approx(1 / 6)
 
 
 ITEMS = {"user": [1, 1, 2], "item": [7, 3, 5], "score": [0.9, 0.5, 0.1], "rank": [1, 2, 1]}
@@ -74,7 +75,7 @@ def refused(match: str, items: Rows, truth: Rows, tmp_path: Path, by: str = "sco
         paths = write(items, tmp_path / "items"), write(truth, tmp_path / "truth")
         names: Any = {"query": "user", "item": "item", "grade": "grade", by: by}
         with pytest.raises(ValueError, match=match):
-            evaluate(paths[0], truth=paths[1], **names)
+            evaluate_table(paths[0], truth=paths[1], **names)
 
 
 @pytest.mark.parametrize(
@@ -102,11 +103,13 @@ def test_text_is_not_compared_with_numbers() -> None:
     items = pd.DataFrame(ITEMS)
     with pytest.raises(ValueError, match=r"got text such as '1' in `user`.* integers such as 1"):
         evaluate(
-            items.assign(user=items.user.astype(str)),
-            truth=pd.DataFrame(TRUTH),
-            query="user",
-            item="item",
-            score="score",
+            Source(
+                items.assign(user=items.user.astype(str)),
+                truth=pd.DataFrame(TRUTH),
+                query="user",
+                item="item",
+                score="score",
+            )
         )
 
 
@@ -122,7 +125,7 @@ def test_ranks_keep_their_gaps() -> None:
         {"user": [1, 1, 2, 2, 2], "item": [5, 3, 1, 1, 7], "rank": [1, 3, 1, 2, 3]}
     )
     found = evaluate(
-        items, truth=pd.DataFrame(TRUTH), query="user", item="item", rank="rank", k=[1, 3]
+        Source(items, truth=pd.DataFrame(TRUTH), query="user", item="item", rank="rank"), k=[1, 3]
     )
     assert found.values["mrr"] == pytest.approx(1 / 3)
     assert found.card["repeated_items"] == 1
@@ -138,11 +141,13 @@ def test_scores_that_are_no_number_are_not_retrieved() -> None:
         ([2**53, 2**53 + 1, 2**53, 2**53 + 1], 1),
     ):
         found = evaluate(
-            items.assign(score=scores),
-            truth=pd.DataFrame(TRUTH),
-            query="user",
-            item="item",
-            score="score",
+            Source(
+                items.assign(score=scores),
+                truth=pd.DataFrame(TRUTH),
+                query="user",
+                item="item",
+                score="score",
+            ),
             k=1,
         )
         assert found.values["mrr"] == pytest.approx(expected)
@@ -155,6 +160,6 @@ def test_a_missing_query_of_scores_is_a_miss(container: str, tmp_path: Path) -> 
     truth = {"user": [1, 2, 3], "target": [0, 2, 1]}
     write = CONTAINERS[container]
     files = write(scores, tmp_path / "scores"), write(truth, tmp_path / "truth")
-    found = evaluate(files[0], truth=files[1], query="user", k=1)
+    found = evaluate(Source(files[0], truth=files[1], query="user"), k=1)
     assert found.values["mrr"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert found.card["missing"] == 1

@@ -135,5 +135,5 @@ def test_runs(files: tuple[bytes, bytes, str]) -> bool:
 
 def scored(run: Path, qrels: Path) -> Found:
     """Evaluate a run."""
-    read = report.read(run, truth=qrels)
+    read = report.read(report.Source(run, truth=qrels))
     return found_of(report.evaluate(read.preds, read.target, k=CUTS))

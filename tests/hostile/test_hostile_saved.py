@@ -21,7 +21,7 @@ def saved_of(users: list[str], cluster: str | None) -> bytes:
     """Return the counts of a list per user."""
     evaluator = report.Evaluator(k=(1, 3), num_locations=5, cluster=cluster)
     lists = [[number, 4 - number] for number in range(len(users))]
-    evaluator.add(Batch(lists, [0] * len(users), groups={"user": users}))
+    evaluator.update(Batch(lists, [0] * len(users), groups={"user": users}))
     return evaluator.to_bytes()
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
+from table_doors import evaluate_table, read_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -36,7 +37,7 @@ def options_of(table: Table) -> dict[str, Any]:
     return {
         **named,
         "groups": list(how.groups),
-        "separator": how.separator,
+        "answers": {"separator": how.separator},
         "on_error": "miss" if how.miss else "raise",
     }
 
@@ -45,9 +46,8 @@ def by_python(table: Table, source: Any, door: str) -> Found:
     """Evaluate a table by `evaluate`, or by `read` and `evaluate`."""
     options = options_of(table)
     if door == "table":
-        options["answers"] = {"separator": options.pop("separator")}
-        return found_of(report.evaluate(source, k=CUTS, **options))
-    read = report.read(source, **options)
+        return found_of(evaluate_table(source, k=CUTS, **options))
+    read = read_table(source, **options)
     beside = {"groups": read.groups, "mask": read.mask, "exclude": read.exclude}
     found = found_of(report.evaluate(read.preds, read.target, k=CUTS, **beside))
     return replace(found, broken=read.missed if table.how.miss else 0)

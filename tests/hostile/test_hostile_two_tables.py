@@ -18,7 +18,7 @@ from hostile_plain import MEASURES as OF_ORACLE
 
 import oracle
 from hostile.test_hostile_forms import CONTAINERS, Rows
-from nextloc_metrics.report import evaluate
+from table_doors import evaluate_table
 
 MEASURES = ["acc@1", "acc@3", "mrr", "precision@3", "recall@3", "ndcg@3"]
 WRITTEN = {"numbers": int, "text": "loc {}".format, "digits": "0{}".format}
@@ -126,7 +126,7 @@ def test_two_tables_have_the_values_of_plain_python(
     write, write_truth = CONTAINERS[container], CONTAINERS[draw.choice([*CONTAINERS])]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "a cut-off of `measures` should be at most")
-        found = evaluate(
+        found = evaluate_table(
             write(columns(draw, [*query, *by], rows), tmp_path / "rows"),
             truth=write_truth(
                 columns(draw, [*query, "target", "grade"], truth), tmp_path / "truth"

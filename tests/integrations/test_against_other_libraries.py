@@ -350,7 +350,7 @@ def test_ir_measures_on_judgements_of_0(tmp_path: Path) -> None:
         "q1 Q0 x 1 3 m\nq1 Q0 y 2 2 m\nq2 Q0 x 1 2.0 m\nq3 Q0 y 1 1 m\n", encoding="utf-8"
     )
     qrels.write_text("q1 0 y 1\nq2 0 x 0\nq4 0 z 2\n", encoding="utf-8")
-    found = report.read(run, truth=qrels)
+    found = report.read(report.Source(run, truth=qrels))
     ours = report.evaluate(found.preds, found.target, grade=found.grades, measures=["map@2", "mrr"])
     theirs = ir_measures.calc_aggregate(
         [ir_measures.AP, ir_measures.RR],

@@ -33,11 +33,11 @@ from nextloc_metrics import (
     next_location_metrics,
     protocols,
     recommendation_metrics,
-    report,
 )
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
 from nextloc_metrics.integrations.libcity import ExactEvaluator
 from strategies import updated
+from table_doors import evaluate_table
 
 C = 12  # locations
 
@@ -575,7 +575,7 @@ def test_frames_of_rectools() -> None:
         "MRR": MRR(5), "MAP": MAPAtK(5, normalizer="relevant"), "NDCG": NDCGAtK(5),
     }  # fmt: skip
     names = {"query": "user_id", "item": "item_id", "rank": "rank"}
-    e = report.evaluate(reco, truth=interactions, **names, k=5, metrics=convention)
+    e = evaluate_table(reco, truth=interactions, **names, k=5, metrics=convention)
     ours = {name: e.values[name] for name in convention}
     for name, value in ours.items():
         options = {"divide_by_achievable": True} if name == "NDCG" else {}

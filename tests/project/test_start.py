@@ -48,29 +48,10 @@ def test_help_and_usage_errors_need_no_pytorch(words: str, status: int, shown: s
 
 
 def test_the_script_needs_no_pytorch_either() -> None:
-    """It calls `script` of `cli.__main__`."""
-    run = "from nextloc_metrics.cli.__main__ import script; script()"
+    """It calls `main` of `cli.__main__`."""
+    run = "from nextloc_metrics.cli.__main__ import main; main()"
     found = python(BLOCKED + run, "score", "--help")
     assert (found.returncode, "--train-counts" in found.stdout) == (0, True), found.stderr
-
-
-@pytest.mark.parametrize(("words", "status"), [(["--version"], 0), (["score", "--no"], 2)])
-def test_the_script_ends_at_once_after_registered_functions(words: list[str], status: int) -> None:
-    """Objects are not taken to pieces, unless another program runs the script."""
-    run = (
-        "import atexit\n"
-        "from nextloc_metrics.cli.__main__ import script\n"
-        "class Late:\n"
-        "    __del__ = lambda self: print('in pieces')\n"
-        "late = Late()\n"
-        "atexit.register(print, 'registered')\n"
-    )
-    first = python(run + "script()", *words)
-    second = python(run + "exec('script()')", *words)
-    assert first.returncode == second.returncode == status, first.stderr
-    assert second.stdout == first.stdout + "in pieces\n"
-    assert first.stdout.endswith("registered\n")
-    assert first.stderr == second.stderr
 
 
 @pytest.mark.slow  # starts processes

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
+from table_doors import evaluate_table
 
 RNG = np.random.default_rng(0)
 SCORES, TARGET = RNG.random((300, 50)), RNG.integers(0, 50, 300)
@@ -218,7 +219,7 @@ def test_a_merge_keeps_what_an_empty_shard_counted() -> None:
     )
     how: Any = {"query": "user", "item": "item", "score": "score", "k": 1, "num_locations": 9}
     truth = pd.DataFrame({"user": [1, 2], "item": [3, 5]})
-    shards = [report.evaluate(items, truth=truth[:number], **how) for number in (2, 0)]
+    shards = [evaluate_table(items, truth=truth[:number], **how) for number in (2, 0)]
     assert shards[1].card["without_truth"] == 2
     for order in (shards, shards[::-1]):
         merged = report.merge(order)

@@ -14,7 +14,7 @@ import sklearn.metrics
 
 from nextloc_metrics import LocationF1, LocationPrecision, LocationRecall, RankingCollection, report
 from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report.evaluation_metrics import FewSums
+from nextloc_metrics.report.internal_metrics import FewSums
 
 
 def sample(seed: int = 0) -> tuple[Any, Any, Any]:
@@ -91,7 +91,7 @@ def test_parts_and_files_have_the_same_interval(cluster: str | None, tmp_path: P
         part = report.Evaluator(k=1, num_locations=6, cluster=cluster)
         for batch in (slice(end, end + 3), slice(end + 3, start if start < 60 else None)):
             groups = {"user": users[batch].astype(str)} if cluster else None
-            part.add(Batch(rows[batch], target[batch], groups=groups))
+            part.update(Batch(rows[batch], target[batch], groups=groups))
         parts.append(report.Evaluator.from_bytes(part.to_bytes()))
     first, *others = parts
     for other in others:

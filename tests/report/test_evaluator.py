@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextloc_metrics import report
+from nextloc_metrics import MRR, report
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import Locations
 
@@ -47,7 +47,7 @@ def evaluator_of(form: str, *parts: Any, **options: Any) -> report.Evaluator:
     """An evaluator of some rows, a batch for each part."""
     evaluator = report.Evaluator(num_locations=9, **OPTIONS, **options)
     for part in parts:
-        evaluator.add(Batch(**rows_of(form, part)))
+        evaluator.update(Batch(**rows_of(form, part)))
     return evaluator
 
 
@@ -85,9 +85,9 @@ def test_an_empty_evaluator_adds_nothing() -> None:
         assert full.merge(report.Evaluator.from_bytes(one.to_bytes())).to_bytes() == before
         assert one.merge(report.Evaluator.from_bytes(before)).to_bytes() == before
     empty = evaluator_of("lists").merge(evaluator_of("lists"))
-    empty.add(Batch(**rows_of("lists", range(9))))
+    empty.update(Batch(**rows_of("lists", range(9))))
     assert empty.to_bytes() == before
-    with pytest.raises(ValueError, match="`add` must be called before `result`"):
+    with pytest.raises(ValueError, match="`update` must be called before `result`"):
         report.Evaluator().result()
 
 
@@ -103,8 +103,8 @@ def test_bytes_keep_the_options() -> None:
         for _ in range(2):
             read = report.Evaluator.from_bytes(one.to_bytes())
             assert read.to_bytes() == one.to_bytes()
-            one.add(Batch(**more))
-            read.add(Batch(**more))
+            one.update(Batch(**more))
+            read.update(Batch(**more))
             assert read.to_bytes() == one.to_bytes()
 
 
@@ -128,11 +128,11 @@ def test_a_batch_of_another_kind_is_refused(
     plain = {"preds": [[1, 2]] * 9, "target": [1] * 9}
     for one, wrong in ((first, other), (other, first)):
         evaluator, apart = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
-        evaluator.add(Batch(**{**plain, **one}))
-        apart.add(Batch(**{**plain, **wrong}))
+        evaluator.update(Batch(**{**plain, **one}))
+        apart.update(Batch(**{**plain, **wrong}))
         before = evaluator.to_bytes()
         with pytest.raises(ValueError, match=message if one is first else "in every|as those"):
-            evaluator.add(Batch(**{**plain, **wrong}))
+            evaluator.update(Batch(**{**plain, **wrong}))
         with pytest.raises(ValueError, match="shards must agree on"):
             evaluator.merge(apart)
         assert evaluator.to_bytes() == before
@@ -146,22 +146,26 @@ def test_a_result_stays_what_it_was_when_batches_follow(
     """A result may share the counts of its evaluator, which adds to others from then on."""
     kinds = {} if users is None else {"user": users, "hour": [7, 8]}
     options: dict[str, Any] = {"num_locations": 5, "k": 1, "cluster": cluster if users else None}
-    first = Batch([[3, 1], [2, 0]], [3, 0], groups=kinds or None)
+    groups: Any = kinds or None
     evaluators = [report.Evaluator(**options) for _ in range(2)]
     for one in evaluators:
-        one.add(first)
+        one.update([[3, 1], [2, 0]], [3, 0], groups=groups, counts={"broken_answers": 2})
     expected = evaluators[1].to_bytes()
-    found = evaluators[0].result(missed=2)
+    found = evaluators[0].result()
     shown = found.to_markdown(), found.group_records()
     found.save(tmp_path / "first.npz")
     with pytest.raises(ValueError, match="`target`"):
-        evaluators[0].add(Batch([[1, 2]], [9], groups={x: y[:1] for x, y in kinds.items()} or None))
-    evaluators[0].add(Batch([[1, 2], [4, 0]], [2, 4], groups=kinds or None))
+        evaluators[0].update(
+            Batch([[1, 2]], [9], groups={x: y[:1] for x, y in kinds.items()} or None)
+        )
+    more = Batch([[1, 2], [4, 0]], [2, 4], groups=groups, counts={"broken_answers": 1})
+    evaluators[0].update(more)
     assert (found.to_markdown(), found.group_records()) == shown
     found.save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "first.npz").read_bytes()
     assert evaluators[0].result().card["queries"] == 4
-    assert "broken_answers" not in evaluators[0].result().card
+    assert found.card["broken_answers"] == 2
+    assert evaluators[0].result().card["broken_answers"] == 3
     assert evaluators[1].to_bytes() == expected
     assert found.values == evaluators[1].result().values
 
@@ -174,25 +178,25 @@ def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         wrong = rows_of("lists", range(20, end))
         wrong["target"][-1], wrong["mask"][-1] = 9, True
         with pytest.raises(ValueError, match="`target`"):
-            evaluator.add(Batch(**wrong))
+            evaluator.update(Batch(**wrong))
         assert evaluator.to_bytes() == before
     with pytest.raises(ValueError, match=r"`groups` must be \('user', 'hour'\) in every batch"):
-        evaluator.add(Batch(**{**rows_of("lists", range(3)), "groups": None}))
+        evaluator.update(Batch(**{**rows_of("lists", range(3)), "groups": None}))
     assert evaluator.to_bytes() == before
     with monkeypatch.context() as patch:
         patch.setattr(CHUNK, 25)  # five rows, of which the first chunks are right
         with pytest.raises(ValueError, match="`target`"):
-            evaluator.add(Batch(**wrong))
+            evaluator.update(Batch(**wrong))
         assert evaluator.to_bytes() == before
-        evaluator.add(Batch(**rows_of("lists", range(20, NUMBER))))
+        evaluator.update(Batch(**rows_of("lists", range(20, NUMBER))))
     assert evaluator.result().to_markdown() == whole("lists")
 
 
 def test_lists_need_no_number_of_locations() -> None:
     """F1 is that of all batches, of which a later one has a larger target."""
     evaluator = report.Evaluator(k=1)
-    evaluator.add(Batch([[1, 2], [7, 1]], [1, 1]))
-    evaluator.add(Batch([[1 << 50, 2]], [1 << 50]))
+    evaluator.update(Batch([[1, 2], [7, 1]], [1, 1]))
+    evaluator.update(Batch([[1 << 50, 2]], [1 << 50]))
     # of 1: one of one decision and two targets, 2 / 3; of 2^50: 1; twice and once a target
     assert evaluator.result().values["f1"] == pytest.approx((2 * 2 / 3 + 1) / 3)
     assert not math.isnan(evaluator.result().intervals["f1"][0])
@@ -207,8 +211,93 @@ def test_scores_that_require_a_gradient_are_read_like_detached_ones(tmp_path: Pa
     expected = report.evaluate(scores, target).values
     scores.requires_grad_()
     evaluator = report.Evaluator()
-    evaluator.add(Batch(scores, target))
+    evaluator.update(Batch(scores, target))
     torch.save({"preds": scores, "target": torch.tensor(target)}, tmp_path / "scores.pt")
     assert report.evaluate(scores, target).values == expected
     assert evaluator.result().values == expected
     assert report.evaluate(tmp_path / "scores.pt").values == expected
+
+
+@pytest.mark.parametrize("form", ["lists", "scores"])
+def test_a_saved_evaluator_is_read_and_goes_on(form: str, tmp_path: Path) -> None:
+    """From another process, say: with batches, merges and results as if it had stayed."""
+    evaluator = evaluator_of(form, range(20))
+    evaluator.save(tmp_path / "a.npz")
+    loaded = report.Evaluator.load(tmp_path / "a.npz")
+    assert loaded.num_queries == 20
+    assert loaded.to_bytes() == evaluator.to_bytes()
+    loaded.update(**rows_of(form, range(20, 40)))
+    loaded.merge(evaluator_of(form, range(40, NUMBER)))
+    assert loaded.result().to_markdown() == whole(form)
+    with pytest.raises(FileExistsError, match="force"):
+        loaded.save(tmp_path / "a.npz")
+    loaded.save(tmp_path / "a.npz", force=True)
+    assert report.Evaluator.load(str(tmp_path / "a.npz")).num_queries == NUMBER
+    assert report.merge([tmp_path / "a.npz"]).to_markdown() == whole(form)
+
+
+def test_a_loaded_evaluator_is_the_one_that_was_saved(tmp_path: Path) -> None:
+    """What holds its batches refuses it, in either order; one of other batches is merged."""
+    evaluator, other = (evaluator_of("lists", x) for x in (range(20), range(20, NUMBER)))
+    evaluator.save(tmp_path / "a.npz")
+    loaded = report.Evaluator.load(tmp_path / "a.npz")
+    for first, second in ((evaluator, loaded), (loaded, evaluator)):
+        with pytest.raises(ValueError, match="an evaluator must be merged once"):
+            first.merge(second)
+    other.merge(loaded)
+    assert other.num_queries == NUMBER
+    for again in (loaded, evaluator, report.Evaluator.load(tmp_path / "a.npz")):
+        with pytest.raises(ValueError, match="an evaluator must be merged once"):
+            other.merge(again)
+    assert other.result().to_markdown() == whole("lists")
+    empty = report.Evaluator(num_locations=9, **OPTIONS)
+    empty.save(tmp_path / "empty.npz")
+    assert report.Evaluator.load(tmp_path / "empty.npz").merge(other).num_queries == NUMBER
+
+
+def test_a_file_that_is_none_or_of_other_metrics_is_refused(tmp_path: Path) -> None:
+    """Its metrics are passed again, as no file holds code."""
+    evaluator = report.Evaluator(k=1, metrics={"first": MRR(1)})
+    evaluator.update([[3, 5], [4, 2]], [3, 2])
+    evaluator.save(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="`metrics`"):
+        report.Evaluator.load(tmp_path / "a.npz")
+    loaded = report.Evaluator.load(tmp_path / "a.npz", {"first": MRR(1)})
+    assert loaded.result().values["first"] == 0.5
+    (tmp_path / "b.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-40])
+    with pytest.raises(ValueError, match=r"b\.npz must be a file that"):
+        report.Evaluator.load(tmp_path / "b.npz", {"first": MRR(1)})
+    with pytest.raises(ValueError, match=r"`path` must end with \.npz"):
+        evaluator.save(tmp_path / "a.parquet")
+
+
+def test_update_takes_arrays_as_a_batch_has_them() -> None:
+    """By position and by name, with the same bits."""
+    rows = rows_of("lists")
+    rows |= {"exclude": np.full((NUMBER, 1), 11), "confidence": np.linspace(0, 1, NUMBER)}
+    names = ("preds", "target", "mask", "groups")
+    first, second, third = (report.Evaluator(num_locations=9, **OPTIONS) for _ in range(3))
+    first.update(Batch(**rows))
+    second.update(**rows)
+    third.update(*(rows[x] for x in names), exclude=rows["exclude"], confidence=rows["confidence"])
+    assert first.to_bytes() == second.to_bytes() == third.to_bytes()
+    graded = report.Evaluator(measures=["ndcg@2"])
+    graded.update([[3, 5]], [[5, 3]], grade=[[2, 1]])
+    assert graded.result().values["ndcg_at_2"] == pytest.approx(
+        (1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3))
+    )
+
+
+def test_counts_of_a_reader_are_on_the_card(tmp_path: Path) -> None:
+    """They add up over batches, merges and files; those of a refused batch are not counted."""
+    first, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
+    first.update([[3, 5], [-1, -1]], [3, 5], counts={"broken_answers": 1, "missing": 2})
+    first.update([[-1, -1]], [5], counts={"broken_answers": 1})
+    with pytest.raises(ValueError, match="`target`"):
+        first.update([[1, 2]], [9], counts={"broken_answers": 1})
+    other.update([[4, 5]], [4])
+    assert "broken_answers" not in other.result().card
+    other.update(Batch([[-1, 5]], [4], counts={"broken_answers": 3}))
+    first.save(tmp_path / "first.npz")
+    card = other.merge(report.Evaluator.load(tmp_path / "first.npz")).result().card
+    assert (card["broken_answers"], card["missing"], card["queries"]) == (5, 2, 5)

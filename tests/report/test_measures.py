@@ -75,7 +75,7 @@ def test_measures_are_metrics_by_name() -> None:
     assert found.intervals.keys() == found.values.keys()
     evaluator = report.Evaluator(measures=list(NAMES))
     for rows in (slice(0, 11), slice(11, None)):
-        evaluator.add(Batch(scores[rows], target[rows], grades=grades[rows]))
+        evaluator.update(Batch(scores[rows], target[rows], grades=grades[rows]))
     again = report.Evaluator.from_bytes(evaluator.to_bytes())
     assert again.result().values == found.values
     assert "ndcg_at_3" in str(found)
@@ -89,7 +89,7 @@ def test_runs_have_grades(tmp_path: Path) -> None:
     (tmp_path / "a.qrels").write_text(
         "q1 0 b 3\nq1 0 a 1\nq1 0 c 0\nq2 0 b 2\nq2 0 a 2\n", encoding="utf-8"
     )
-    read = report.read(tmp_path / "a.run", truth=tmp_path / "a.qrels")
+    read = report.read(report.Source(tmp_path / "a.run", truth=tmp_path / "a.qrels"))
     assert read.grades is not None
     assert read.vocabulary is not None
     names = [

@@ -197,7 +197,7 @@ def in_parts(_: Path) -> report.Evaluation:
         evaluator = report.Evaluator(metrics=metrics(), **OPTIONS)
         rows = slice(start, None, 3)
         groups: Any = {"user": USERS[rows], "hour": np.arange(NUMBER)[rows] % 3}
-        evaluator.add(Batch(LISTS[rows], TARGET[rows], groups=groups))
+        evaluator.update(Batch(LISTS[rows], TARGET[rows], groups=groups))
         parts.append(report.Evaluator.from_bytes(evaluator.to_bytes(), metrics()))
     return parts[2].merge(parts[0]).merge(parts[1]).result()
 

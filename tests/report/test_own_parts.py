@@ -94,8 +94,8 @@ def test_it_is_merged_saved_and_read_again(tmp_path: Path) -> None:
     """In any split; a file says which parts it has, with their options."""
     whole = report.evaluate(SCORES, TARGET, k=2, metrics=own())
     first, other = (report.Evaluator(k=2, num_locations=9, metrics=own()) for _ in range(2))
-    first.add(Batch(SCORES[:23], TARGET[:23]))
-    other.add(Batch(SCORES[23:], TARGET[23:]))
+    first.update(Batch(SCORES[:23], TARGET[:23]))
+    other.update(Batch(SCORES[23:], TARGET[23:]))
     first = report.Evaluator.from_bytes(first.to_bytes(), own())
     merged = first.merge(other).result()
     merged.save(tmp_path / "counts.npz")

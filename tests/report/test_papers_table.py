@@ -12,7 +12,7 @@ import pytest
 
 from nextloc_metrics import MRR, report
 from nextloc_metrics.core.display.table import Table
-from nextloc_metrics.report.comparing import Against
+from nextloc_metrics.report.compare_models import Against
 from nextloc_metrics.report.comparisons import Comparisons
 
 USERS = np.arange(900) % 60

@@ -13,6 +13,7 @@ import pytest
 
 from nextloc_metrics import report
 from nextloc_metrics.core.queries.batch import Batch
+from table_doors import evaluate_table
 
 
 def test_counts_of_text_ids_need_their_order() -> None:
@@ -20,7 +21,9 @@ def test_counts_of_text_ids_need_their_order() -> None:
     rows = pa.table({"preds": [["a", "b"], ["b"], ["c", "a"]], "target": ["b", "c", "a"]})
     with pytest.raises(ValueError, match="`vocabulary` must list the ids if they are text"):
         report.evaluate(rows, train_counts=np.arange(3))
-    found = report.evaluate(rows, train_counts=[5, 1, 2], vocabulary=["c", "b", "a"], k=1)
+    found = report.evaluate(
+        report.Source(rows, vocabulary=["c", "b", "a"]), train_counts=[5, 1, 2], k=1
+    )
     assert found.baseline["acc_at_1"] == pytest.approx(1 / 3)  # c is the most frequent
     assert found.baseline["mrr"] == pytest.approx((1 / 3 + 1 + 1 / 2) / 3)
 
@@ -53,9 +56,9 @@ def test_names_that_no_file_can_hold_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"`groups\[.u.\]` must be text of whole characters, got '.ud800"
     ):
-        evaluator.add(Batch([[1]], [1], groups={"u": ["\ud800"]}))
+        evaluator.update(Batch([[1]], [1], groups={"u": ["\ud800"]}))
     with pytest.raises(ValueError, match=r"names in `groups` must have no NUL, got '.x00target'"):
-        evaluator.add(Batch([[1]], [1], groups={"\0target": [1]}))
+        evaluator.update(Batch([[1]], [1], groups={"\0target": [1]}))
 
 
 def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
@@ -64,14 +67,14 @@ def test_a_key_is_that_of_queries(tmp_path: Path) -> None:
     path.write_text(json.dumps([{"preds": [1, 2], "target": 2, "id": 7}] * 2), "utf-8")
     assert report.evaluate(path, k=2).card["queries"] == 2
     with pytest.raises(ValueError, match="`query` needs `truth`"):
-        report.evaluate(path, k=2, query="id")
+        report.evaluate(report.Source(path, query="id"), k=2)
 
 
 def test_mistaken_tables_are_answered_with_what_is_meant() -> None:
     """One column for both, a row per item, and answers in another form."""
     items = pd.DataFrame({"user": [1, 1], "item": [7, 3], "score": [0.9, 0.5]})
     with pytest.raises(ValueError, match="another column than `preds`, got 'item' for both"):
-        report.evaluate(items, preds="item", target="item")
+        report.evaluate(report.Source(items, preds="item", target="item"))
     with pytest.raises(ValueError, match="item, name `truth`, `query`, `item='item'` and `score"):
         report.evaluate(items)
     said = "2 of 3 answers are unreadable; look at some, and pass the `form` that reads them"
@@ -91,7 +94,7 @@ def test_the_type_of_the_first_argument_says_what_the_others_are(tmp_path: Path)
         report.evaluate(preds=scores.to_numpy(), target=target, k=1),
         report.evaluate(lists["preds"], target, k=1),
         report.evaluate(lists, k=1),
-        report.evaluate(lists, "target", k=1),
+        report.evaluate(report.Source(lists, target="target"), k=1),
         report.evaluate([str(tmp_path / "a.parquet")], k=1),
     ):
         assert found.values["mrr"] == (1 + 1 / 2) / 2
@@ -100,10 +103,12 @@ def test_the_type_of_the_first_argument_says_what_the_others_are(tmp_path: Path)
 def test_answers_say_how_lists_are_written() -> None:
     """Their separator and padding, or how a language model's text is, and not both."""
     table = pd.DataFrame({"preds": ["2 1 -100", "0 -100 -100"], "target": [1, 0]})
-    found = report.evaluate(table, answers={"separator": " ", "padding": -100}, k=1)
+    found = report.evaluate(report.Source(table, answers={"separator": " ", "padding": -100}), k=1)
     assert found.values["mrr"] == (1 / 2 + 1) / 2
     with pytest.raises(TypeError, match=r"or of `separator` .* alone, got 'separator'"):
-        report.evaluate(table, answers={"separator": " ", "form": "lines"}, vocabulary=["0", "1"])
+        report.evaluate(
+            report.Source(table, answers={"separator": " ", "form": "lines"}, vocabulary=["0", "1"])
+        )
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -116,10 +121,10 @@ def test_the_card_counts_nan_scores_and_no_missing_query_as_a_row(tied: bool) ->
         table.loc[table.user == 0, "score"] = 0.5
     truth = pd.DataFrame({"user": range(6), "item": [1, 2, 3, 4, 0, 1]})
     how: dict[str, Any] = {"query": "user", "item": "item", "score": "score", "k": 1}
-    card = report.evaluate(table, truth=truth, **how).card
+    card = evaluate_table(table, truth=truth, **how).card
     assert (card["missing"], card["rows_with_nan"]) == (2, 2)
     assert card.get("constant_rows", 0) == tied
-    asked = report.evaluate(table, truth=truth[:2], **how).card
+    asked = evaluate_table(table, truth=truth[:2], **how).card
     assert asked["rows_with_nan"] == 1  # of those that are asked
 
 
@@ -130,6 +135,6 @@ def test_a_missing_row_of_scores_is_no_row_with_nan(given: Any) -> None:
     table = pd.DataFrame({"user": range(4), "preds": rows})
     truth = pd.DataFrame({"user": range(6), "target": [1, 2, 0, 1, 1, 0]})
     how: dict[str, Any] = {"query": "user", "k": 1, "on_error": "miss", "given": given}
-    card = report.evaluate(table, truth=truth, **how).card
+    card = evaluate_table(table, truth=truth, **how).card
     assert (card["missing"], card["broken_answers"]) == (2, 1)
     assert (card["rows_with_nan"], card["constant_rows"]) == (1, 1)

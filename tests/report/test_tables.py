@@ -307,7 +307,7 @@ def test_hostile_names_are_escaped_in_each_form() -> None:
     preds = torch.stack([torch.arange(20) % 5, (torch.arange(20) + 1) % 5], 1)
     target, groups = torch.arange(20) * 3 % 5, {f"k{name}": [name, "b"] * 10}
     evaluator = report.Evaluator(k=1, num_locations=5)
-    evaluator.add(Batch(preds, target, groups=groups))
+    evaluator.update(Batch(preds, target, groups=groups))
     saved = report.Evaluator.from_bytes(evaluator.to_bytes()).result()
     models = {f"{name} {i}": preds.roll(i, 0) for i in range(3)}
     compared = report.compare(models, target, groups=groups, k=1, num_locations=5)

@@ -16,7 +16,7 @@ from nextloc_metrics.analysis.contrast import Contrast, contrast, sum_by
 from nextloc_metrics.analysis.f1_intervals import Exchange
 from nextloc_metrics.analysis.rare_differences import interval_of, size_of, tango_interval
 from nextloc_metrics.analysis.significance import holm, level_of, satterthwaite, t_test
-from nextloc_metrics.analysis.signs import sign_tests
+from nextloc_metrics.analysis.signs import PairedSums, sign_tests
 from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.means.exact import sum_once
@@ -91,12 +91,14 @@ class Pair(NamedTuple):
     losses: int
     size: float  #: as `size_of` has it; NaN if the scores are no fractions
     exchange: Exchange | None = None  #: the test of F1, in place of random signs
+    rows: int = 0  #: one number for each metric and the queries that count for both
 
     @property
     def key(self) -> tuple[bytes, float, float, bool]:
         """What tests of the same scores share."""
         found = self.found
-        return found.sums.tobytes(), found.mean, found.variance, self.exchange is None
+        sums = (found.sums[0] - found.sums[1]).tobytes()
+        return sums, found.mean, found.variance, self.exchange is None
 
 
 def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors: Any = 0.0) -> Pair:
@@ -135,7 +137,8 @@ def decide(
     """Compare pairs, with up to `most` sign assignments for small p-values."""
     least = min(_DRAWS, most)
     signed = [x for x in pairs if not x.has_runs and x.exchange is None]
-    tests = iter(sign_tests([(x.found.sums, x.slack) for x in signed], least, most, seed))
+    paired = [PairedSums(x.found.sums, x.slack, x.rows) for x in signed]
+    tests = iter(sign_tests(paired, least, most, seed))
     comparisons = []
     freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
     quantiles = t_quantile(confidence_level, freedoms).tolist()
@@ -152,11 +155,11 @@ def decide(
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
         if not pair.has_runs:
             exchange = pair.exchange
-            found = exchange.test(least, most, seed) if exchange else next(tests)
-            if found:
-                p_value, p_from = found[0], "draws" if found[1] else "exact"
-        known = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
-        comparisons.append(Comparison(*known, error, freedom, pair.wins, pair.losses, p_from))
+            result = exchange.test(least, most, seed) if exchange else next(tests)
+            if result:
+                p_value, p_from = result[0], "draws" if result[1] else "exact"
+        numbers = mean, low, high, p_value, pair.effect_size, pair.num_queries, confidence_level
+        comparisons.append(Comparison(*numbers, error, freedom, pair.wins, pair.losses, p_from))
     return comparisons
 
 
@@ -175,13 +178,13 @@ def decide_family(
     number = max(1, len(distinct))
     most = max(_DRAWS, math.ceil(_BELOW * number / level_of(confidence_level)))
     decided = decide([*distinct.values()], confidence_level, most, seed)
-    corrected = holm([one.p_value for one in decided])
+    corrected = holm([comparison.p_value for comparison in decided])
     by_key = dict(zip(distinct, zip(decided, corrected, strict=True), strict=True))
     tests = {}
     for names, pair in pairs.items():
-        one, p_value = by_key[pair.key]
-        own = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
-        tests[names] = replace(one, **own), p_value
+        comparison, p_value = by_key[pair.key]
+        of_pair = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
+        tests[names] = replace(comparison, **of_pair), p_value
     return tests, number, most
 
 
@@ -252,9 +255,9 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
         models[name] = Runs(statistics.fmean(of_model), std, len(of_model))
     p_values = {}
     for a, b in itertools.combinations(models, 2):
-        one, other = models[a], models[b]
-        parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (one, other)]
+        first, second = models[a], models[b]
+        parts = [(x.std**2 / x.num_runs, x.num_runs - 1) for x in (first, second)]
         error = math.sqrt(sum(variance for variance, _ in parts))
-        t = (other.mean - one.mean) / error if error else math.nan
+        t = (second.mean - first.mean) / error if error else math.nan
         p_values[a, b] = t_test(t, satterthwaite(parts))
     return Summary(models, p_values)

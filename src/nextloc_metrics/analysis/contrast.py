@@ -30,7 +30,7 @@ class Contrast(NamedTuple):
     mean: float
     variance: float
     freedom: float
-    sums: Any  #: of each user, int64 `[U]`, in whole units
+    sums: Sequence[Any]  #: of each user by model, int64 `[U]`, in whole units
     sizes: Any  #: the number of queries of each user, int64 `[U]`
     per_score: int  #: the units of a score's rounding
     few: Few = ()  #: of a mean, the users of whom few have a hit, or a miss
@@ -38,13 +38,13 @@ class Contrast(NamedTuple):
     def estimate(self) -> Estimate:
         """Return it as the mean of scores in [0, 1]."""
         total = float(self.sizes.sum())
-        most = self.mean * (1 - self.mean)
-        known = self.variance * total > 2.0**-30 and 0 < self.mean < 1
+        of_hits = self.mean * (1 - self.mean)  # the variance of scores that are 0 or 1
+        is_between = self.variance * total > 2.0**-30 and 0 < self.mean < 1
         alike = total * total / float((self.sizes.astype(np.float64) ** 2).sum())
-        effective = most / self.variance if known else alike
+        effective = of_hits / self.variance if is_between else alike
         numbers = self.mean, math.sqrt(self.variance), effective, self.freedom
         mean, error, size, freedom = (torch.tensor(x, dtype=torch.float64) for x in numbers)
-        return Estimate(mean, error, size, freedom, few=self.few if known else ())
+        return Estimate(mean, error, size, freedom, few=self.few if is_between else ())
 
 
 def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
@@ -71,35 +71,35 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
             f"`models` must have at most {_MOST >> 32:,} queries times runs, got "
             f"{total:,} x {whole:,}; give all models as many runs."
         )
-    each = [x.sum(0) * (whole // len(x)) for x in models]
+    each = [x[0] if whole == 1 else x.sum(0) * (whole // len(x)) for x in models]
     sums = each[0] - each[1] if len(each) > 1 else each[0]
     mean = int(sums.sum()) * (unit / whole) / total
     rows, run, both, changes = [(sums * (unit / whole) - mean * sizes)[None]], 0.0, 0.0, 0
     several = [x for x in models if len(x) > 1]
-    for x in several:
-        runs = len(x)
+    for of_runs in several:
+        runs = len(of_runs)
         scale = unit / runs
-        off = x * runs - x.sum(0)  # integers: the order of runs does not matter
+        off = of_runs * runs - of_runs.sum(0)  # integers: the order of runs does not matter
         of_run = off.sum(1) / total
         rows.append((off - of_run[:, None] * sizes) * scale)
         run += math.fsum((of_run * scale) ** 2) / (runs * (runs - 1))
         changes += runs - 1
-    found = cluster_variance(
+    variances, user_freedom = cluster_variance(
         torch.from_numpy(np.concatenate(rows)), torch.from_numpy(sizes).double()
     )
-    (users, *residuals), freedom = found[0].tolist(), float(found[1])
+    (users, *residuals), freedom = variances.tolist(), float(user_freedom)
     few: Few = ()
     if len(models) == 1 and users:  # a value, as `intervals.of_clusters` has it
         shares, numbers = torch.from_numpy(sums * (unit / whole) / sizes), torch.from_numpy(sizes)
-        freedom = float(observed_freedom(shares, numbers.double(), found[1]))
+        freedom = float(observed_freedom(shares, numbers.double(), user_freedom))
         few = FewGroups.of(numbers.double(), shares > 0, shares < 1)
     for runs in map(len, several):
-        own, residuals = residuals[:runs], residuals[runs:]
-        both += math.fsum(own) / (runs * (runs - 1))
+        of_model, residuals = residuals[:runs], residuals[runs:]
+        both += math.fsum(of_model) / (runs * (runs - 1))
     if run > both:
         parts = [(users, freedom), (run, changes), (-both, changes * freedom)]
         users, freedom = users + run - both, max(1.0, satterthwaite(parts))
-    return Contrast(mean, users, freedom, sums, sizes, whole, few)
+    return Contrast(mean, users, freedom, each, sizes, whole, few)
 
 
 def sum_by(groups: Tensor | None, units: Any) -> tuple[Any, Any]:

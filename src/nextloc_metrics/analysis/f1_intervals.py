@@ -35,7 +35,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_signs
+from nextloc_metrics.analysis.signs import ENOUGH, MOST_EXACT_SIGNS, SignTest, random_bits, signs_of
+from nextloc_metrics.core.base.plan import dense_size
 from nextloc_metrics.core.means.intervals import (
     FEWEST_GROUPS,
     Estimate,
@@ -148,6 +149,8 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
     user, target, decided, times = answers.cpu().unbind(1)
     is_miss = (target != decided).long()
     is_other, size = is_miss * _are_locations(metric, decided), metric.num_locations
+    if size is None:
+        size = dense_size(target, decided)
     if size is None:  # the locations that occur get numbers
         either = torch.stack([target, decided.where(decided >= 0, target)])
         locations, (target, either) = torch.unique(either, return_inverse=True)
@@ -160,7 +163,9 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
     totals = torch.stack([right, right + wrong, support], 1).long()
     whole = _terms(metric, totals)
     if by_cluster:
-        known, unit = torch.unique(user, return_inverse=True)
+        are_in_order = bool((user[1:] >= user[:-1]).all())  # as in a state, where it takes less
+        number = torch.unique_consecutive if are_in_order else torch.unique
+        known, unit = number(user, return_inverse=True)
         cells = KeyedSums([_cells(metric, unit, target, decided, times)], 2).merge()
         unit, place, counts = cells[:, 0], cells[:, 1], cells[:, 2:]
         rest, times = _terms(metric, totals[place] - counts), torch.ones_like(known)
@@ -277,7 +282,7 @@ class Exchange:
             return None
         rows, number_far, drawn = max(64, _AT_ONCE // size // 64 * 64), 0, 0
         while drawn < (least if number_far >= ENOUGH else most) and number_far < _MANY:
-            signs = torch.from_numpy(random_signs(seed, drawn, rows, width))
+            signs = torch.from_numpy(signs_of(random_bits(seed, drawn, rows, width)))
             number_far += int((self._differences(signs).abs() >= observed).sum())
             drawn += rows
         return (1 + number_far) / (1 + drawn), drawn

@@ -34,9 +34,10 @@ def size_of(differences: Any, counts: Any = 1) -> float:
 def interval_of(
     mean: float, half: float, t: float, size: float, number: int
 ) -> tuple[float, float]:
-    """Return the least and the largest m at most t standard errors at m away from the mean.
+    """Return the least and the largest m that are at most t standard errors from the mean.
 
-    With two or three queries that all differ there may be a gap around 0, which is not left out.
+    The standard error is the one at m. If two or three queries all differ, the values of m may
+    have a gap around 0; the interval includes the gap.
     `half` is t times the estimated standard error. Where the variance at m is larger, the ends are
     the roots of (mean - m)^2 = t^2 |m| (size - |m|) / number, for m of either sign.
     """
@@ -66,12 +67,12 @@ def _tango(wins: int, losses: int, number: int, m: float) -> float:
 
 
 def tango_interval(wins: int, losses: int, number: int, z: float) -> tuple[float, float]:
-    """Return the differences of which the observed one is at most `z` standard errors away."""
-    found = []
+    """Return the ends of the interval of differences within `z` standard errors of the sample's."""
+    ends = []
     for sign, (won, lost) in ((-1, (wins, losses)), (1, (losses, wins))):  # mirrored
         near, far = (won - lost) / number, -1.0
         for _ in range(_HALVES):
             middle = (near + far) / 2
             near, far = (near, middle) if _tango(won, lost, number, middle) > z else (middle, far)
-        found.append(-sign * near)
-    return found[0], found[1]
+        ends.append(-sign * near)
+    return ends[0], ends[1]

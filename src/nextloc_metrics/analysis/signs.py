@@ -1,13 +1,13 @@
 """Sign tests of paired differences, in integers: the same p-values in any order of users.
 
-If two models are equal, the sign of each user's (or query's) sum of differences is random. Sums are
-integers, sorted by size, and the signs are bits of a counter: neither the order of users nor the
-machine matters.
+If two models are equal, the sign of the difference of each user's (or query's) sums is random. A
+sum over users with random signs is linear in the scores: it is computed once per model, and the
+sum of a pair is the difference of two. All are integers, and the signs are bits of a counter.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,43 +21,53 @@ MOST_EXACT_SIGNS = 16
 _MOST_EXACT_STEPS = 1 << 24
 _MOST_DRAWN = 1 << 36
 
-# Signs drawn at once; a test with so many draws as far from 0 needs no more of them.
-_DRAWN = 1 << 21
+# Signs drawn at once, which a cache holds; a test with so many draws as far from 0 needs no more.
+_DRAWN, _FEWEST_DRAWN = 1 << 16, 256
 ENOUGH = 100
 
 # Sums of float64 integers up to this are exact.
 _EXACT = 1 << 53
 
+# The eight signs of each byte, the lowest bit first.
+_BYTES = np.arange(256, dtype=np.uint8)[:, None]
+_OF_BYTE = 2.0 * np.unpackbits(_BYTES, axis=1, bitorder="little") - 1
 
 # A p-value, and the number of random assignments that it is from, 0 for all of them.
 SignTest: TypeAlias = tuple[float, int]
 
 
+class PairedSums(NamedTuple):
+    """What two models score for the same users, or queries."""
+
+    sums: Sequence[Any]  #: the scores of each user by the second model and the first, int64 `[U]`
+    slack: int  #: how far the sum of the differences may be off because of rounding
+    rows: int = 0  #: tests with one number have the same users and metric
+
+
 def sign_tests(
-    tests: Sequence[tuple[Any, int]], least: int, most: int, seed: int
+    tests: Sequence[PairedSums], least: int, most: int, seed: int
 ) -> list[SignTest | None]:
-    """Test a family of sums; None for a test that would need too many draws.
+    """Test a family of differences; None for a test that would need too many draws.
+
+    A p-value by drawn signs depends on the order of users, which is that of their scores by all
+    models of a metric: beside other models it differs, within the error of so many draws.
 
     Args:
-        tests: for each test the sums of the differences of each user, int64 `[U]`, and how far
-            their sum may be off because of rounding.
+        tests: the sums of each user for two models.
         least: the number of random sign assignments of each test that is not exact.
         most: the number that is drawn while less than 100 of a test's are as far from 0.
         seed: the seed of the signs.
     """
-    found: list[SignTest | None] = [_exact(*test) for test in tests]
-    left = [i for i, one in enumerate(found) if one is None]
-    columns = [np.sort(np.abs(sums[sums != 0]))[::-1] for sums, _ in (tests[i] for i in left)]
-    width = max(map(len, columns), default=0)
-    if not left or width * most * len(left) > _MOST_DRAWN:
-        return found
-    units = np.zeros((width, len(left)), dtype=np.int64)
-    for i, column in enumerate(columns):
-        units[: len(column), i] = column
-    observed = np.array([abs(int(sums.sum())) - slack for sums, slack in (tests[i] for i in left)])
-    for i, test in zip(left, _draw(units, observed, least, most, seed), strict=True):
-        found[i] = test
-    return found
+    differences = [test.sums[0] - test.sums[1] for test in tests]
+    results = [_exact(x, test.slack) for x, test in zip(differences, tests, strict=True)]
+    left = [i for i, result in enumerate(results) if result is None]
+    width = max((np.count_nonzero(differences[i]) for i in left), default=0)
+    if left and width * most * len(left) <= _MOST_DRAWN:
+        observed = np.array([abs(int(differences[i].sum())) - tests[i].slack for i in left])
+        drawn = _draw(*_arrange([tests[i] for i in left]), observed, least, most, seed)
+        for i, result in zip(left, drawn, strict=True):
+            results[i] = result
+    return results
 
 
 def _exact(sums: Any, slack: int) -> SignTest | None:
@@ -89,48 +99,87 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
     return min(1.0, float(chances[as_far].sum())), 0
 
 
-def _draw(units: Any, observed: Any, least: int, most: int, seed: int) -> list[SignTest]:
+def _draw(
+    units: Any, ends: Any, observed: Any, least: int, most: int, seed: int
+) -> list[SignTest]:  # fmt: skip
     """Draw signs until `most`; tests with enough draws as far from 0 stop at `least`."""
-    rows = max(64, _DRAWN // len(units) // 64 * 64)
-    found = [(math.nan, 0)] * len(observed)
+    width, results = units.shape[1], [(math.nan, 0)] * len(observed)
+    at_once = max(_FEWEST_DRAWN, _DRAWN // width // 64 * 64)
     as_far, drawn = np.zeros(len(observed), dtype=np.int64), 0
     active = np.arange(len(observed))
     for end in (least, most):
+        used, places = np.unique(ends[:, active], return_inverse=True)
+        parts, (second, first) = _divide(units[used]), places.reshape(2, -1)
         while drawn < end:
-            number = min(rows, end - drawn)
-            signs = random_signs(seed, drawn, number, len(units))
-            totals = _multiply(units[:, active].T, signs)
-            as_far[active] += (np.abs(totals) >= observed[active, None]).sum(1)
+            number = min(at_once, end - drawn)
+            bits = random_bits(seed, drawn, number, width)
+            totals = np.zeros((len(used), number), dtype=np.int64)
+            for start in range(0, width, _DRAWN // at_once):
+                rows = slice(start, start + _DRAWN // at_once)
+                signs = signs_of(bits[rows])[:, drawn % 64 :][:, :number]
+                for part, shift in parts:
+                    totals += (part[:, rows] @ signs).astype(np.int64) << shift
+            totals = np.abs(totals[second] - totals[first])
+            as_far[active] += (totals >= observed[active, None]).sum(1)
             drawn += number
         for i in active.tolist():  # the observed signs are one assignment
-            found[i] = (1 + int(as_far[i])) / (1 + drawn), drawn
+            results[i] = (1 + int(as_far[i])) / (1 + drawn), drawn
         active = active[as_far[active] < ENOUGH]
         if not len(active):
             break
-    return found
+    return results
 
 
-def _multiply(units: Any, signs: Any) -> Any:
-    """Return the sums of units with signs, exactly, although matrices multiply in float64."""
-    if units.sum(1).max() < _EXACT:
-        return (units.astype(np.float64) @ signs).astype(np.int64)
-    upper = units >> 26
-    parts = [(part.astype(np.float64) @ signs).astype(np.int64) for part in (upper, units % 2**26)]
-    return (parts[0] << 26) + parts[1]
+def _arrange(tests: Sequence[PairedSums]) -> tuple[Any, Any]:
+    """Return the sums of each model once, `[M, U]`, and which two of them a test has, `[2, T]`."""
+    blocks: dict[int, dict[bytes, Any]] = {}
+    for test in tests:
+        blocks.setdefault(test.rows, {}).update({x.tobytes(): x for x in test.sums})
+    columns, numbers = list[Any](), dict[tuple[int, bytes], int]()
+    for rows, models in blocks.items():
+        names = sorted(models, key=lambda x: np.sort(models[x]).astype("<i8").tobytes())
+        numbers |= {(rows, name): i for i, name in enumerate(names, len(numbers))}
+        columns += [*_in_order(np.stack([models[name] for name in names]))]
+    units = np.zeros((len(columns), max(map(len, columns))), dtype=np.int64)
+    for row, column in zip(units, columns, strict=True):
+        row[: len(column)] = column
+    ends = [[numbers[test.rows, x.tobytes()] for x in test.sums] for test in tests]
+    return units, np.array(ends).T
 
 
-def random_signs(seed: int, start: int, number: int, width: int) -> Any:
-    """Return the signs of draws from `start` on, float64 `[width, number]`.
+def _in_order(sums: Any) -> Any:
+    """Return sums of models, int64 `[M, U]`, less those of one, in an order of their own.
+
+    Users are sorted by their sums, and those with equal sums are left out. A user's random sign
+    may be turned: it is, if that makes the first sum that is not 0 positive.
+    """
+    sums = sums - sums[0]
+    sums = sums[:, sums.any(0)]
+    leading = (sums != 0).argmax(0)
+    sums *= np.sign(sums[leading, np.arange(sums.shape[1])])
+    return sums[:, np.lexsort(-sums[::-1])]
+
+
+def _divide(units: Any) -> list[tuple[Any, int]]:
+    """Return parts of integers, each shifted by bits, of which float64 sums are exact."""
+    if np.abs(units).sum(1).max() < _EXACT:
+        return [(units.astype(np.float64), 0)]
+    return [((units >> 26).astype(np.float64), 26), ((units % 2**26).astype(np.float64), 0)]
+
+
+def random_bits(seed: int, start: int, number: int, width: int) -> Any:
+    """Return the bits of `width` rows, in words that hold the draws from `start` on.
 
     The sign of row j in draw d is a bit of SplitMix64 at the counter of d // 64 and j (Steele,
     Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
     """
-    first = start // 64
-    blocks = np.arange(first, (start + number - 1) // 64 + 1, dtype=np.uint64)[:, None]
+    blocks = np.arange(start // 64, (start + number - 1) // 64 + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):
         key = mix(np.array([seed], dtype=np.uint64)) + (blocks << np.uint64(32))
-        words = mix(mix(key) + np.arange(width, dtype=np.uint64))
-    octets = words.astype("<u8").view(np.uint8).reshape(*words.shape, 8)
-    bits = np.unpackbits(octets, axis=-1, bitorder="little").view(np.int8) * 2 - 1
-    signs = bits.transpose(1, 0, 2).reshape(width, -1)
-    return signs[:, start - 64 * first :][:, :number].astype(np.float64)
+        return mix(mix(key) + np.arange(width, dtype=np.uint64)[:, None])
+
+
+def signs_of(bits: Any) -> Any:
+    """Return the signs of rows of words, float64 `[J, D]`."""
+    octets = bits.astype("<u8").view(np.uint8)
+    return _OF_BYTE.take(octets, axis=0, mode="clip").reshape(len(bits), -1)

@@ -2,12 +2,11 @@
 
 import atexit
 import errno
+import gc
 import io
 import os
 import sys
-import threading
 from contextlib import suppress
-from typing import Any
 
 
 def main() -> None:
@@ -21,6 +20,7 @@ def main() -> None:
             "the command line needs click; install the extra `cli` (`pip install -e '.[cli]'` in a "
             "clone)."
         )
+    atexit.register(gc.freeze)  # Python ends without looking for cycles, which takes most of it
     sys.stdout = sys.stdout or _Closed()
     try:
         run(prog_name="nextloc-metrics")
@@ -37,27 +37,6 @@ class _Closed(io.TextIOBase):
     def write(self, _text: str) -> int:
         """Raise the error of the system."""
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-
-
-def script() -> None:
-    """Run a command as the script `nextloc-metrics`, and end without taking PyTorch to pieces.
-
-    What Python does at the end is done: threads, registered functions, output. A script that
-    another program runs, such as a profiler, returns to it.
-    """
-    try:
-        main()
-    except SystemExit as end:
-        # neither has a public name: without them, Python ends as it does
-        ends: Any = getattr(threading, "_shutdown", None), getattr(atexit, "_run_exitfuncs", None)
-        if type(end.code) is int and sys._getframe(1).f_back is None and all(ends):
-            for end_of_python in ends:
-                end_of_python()
-            with suppress(OSError):  # which Python reports
-                for stream in filter(None, (sys.stdout, sys.stderr)):
-                    stream.flush()
-                os._exit(end.code)
-        raise
 
 
 if __name__ == "__main__":

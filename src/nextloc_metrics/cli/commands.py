@@ -11,6 +11,7 @@ import click
 from nextloc_metrics.cli.options import (
     ARGUMENTS,
     EVALUATING,
+    EXPLAIN,
     FILES,
     FORCE,
     FORMAT,
@@ -74,7 +75,7 @@ class KnowingCommand(click.Command):
 # The options of each section of a help page; others are in the first one.
 _SECTIONS = {
     "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
-    "--vocabulary --on-error --on-missing --mask --exclude --confidence --workers",
+    "--vocabulary --on-error --on-missing --mask --exclude --confidence --workers --explain",
     "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
     "--coordinates",
     "Groups and intervals": "--group --cluster --confidence-level",
@@ -128,19 +129,24 @@ def main() -> None:
 )
 @source("path")
 @EVALUATING
+@EXPLAIN
 @writing(FORMAT, GROUP_TABLE, OUT, SAVE, FORCE)
 def score(
     path: str,
     output: Output,
     save: Path | None,
+    explain: bool,
     **reading: Any,
 ) -> None:
     """Score the predictions in a file."""
     if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
-    from nextloc_metrics.cli.files import evaluate_file, write_all
+    from nextloc_metrics.cli.files import evaluate_file, source_of, write_all
 
     with explained():
+        if explain:
+            click.echo(str(source_of(path, reading).describe()))
+            return
         result = evaluate_file(path, **reading)
         if save is not None:
             result.save(save, force=output.force)
@@ -176,10 +182,10 @@ def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     from nextloc_metrics.cli.files import given_options, write_all
     from nextloc_metrics.report.evaluation import merge as merge_shards
-    from nextloc_metrics.report.evaluation_options import SharedOptions
+    from nextloc_metrics.report.options import Options
 
     with explained():
-        result = merge_shards(paths, **given_options(SharedOptions, {"metrics": metrics}))
+        result = merge_shards(paths, **given_options(Options, {"metrics": metrics}))
     with explained():
         write_all(result, output, "Evaluation", describe_read(paths, result.card["queries"]))
 
@@ -204,8 +210,8 @@ def compare(
     Files of `score --save` may have different queries. An .html `--out` is a page.
     """
     from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
-    from nextloc_metrics.report.comparing import compare as compare_models
-    from nextloc_metrics.report.evaluation_options import SharedOptions
+    from nextloc_metrics.report.compare_models import compare as compare_models
+    from nextloc_metrics.report.options import Options
     from nextloc_metrics.report.saved import is_saved
 
     cluster, known = reading["cluster"], [name_of(path) for path in paths]
@@ -217,7 +223,7 @@ def compare(
             options = {x: reading[x] for x in ("metrics", "confidence_level")}
             titles, rows = short_names([name_of(path) for path in paths]), "all"
             days = dict(zip(titles, paths, strict=True))
-            result = compare_models(days, **given_options(SharedOptions, options))
+            result = compare_models(days, **given_options(Options, options))
         else:
             found = read_same(paths, key, groups=(), **reading)
             first = found[paths[0]]
@@ -233,7 +239,7 @@ def compare(
                 first.target,
                 groups=None if cluster is None else {cluster: first.groups[cluster]},
                 against="all" if against == "all" else "first",
-                **given_options(SharedOptions, reading),
+                **given_options(Options, reading),
             )
             for title, one in zip(titles, found.values(), strict=True):
                 counts = {name: number for name, number in one.card.items() if number}

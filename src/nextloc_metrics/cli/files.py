@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -21,15 +21,16 @@ from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.comparisons import Comparisons
 from nextloc_metrics.report.decile_table import OF_DECILES
-from nextloc_metrics.report.evaluating import evaluate
+from nextloc_metrics.report.evaluate_rows import evaluate
 from nextloc_metrics.report.evaluation import Evaluation, write_groups
-from nextloc_metrics.report.evaluation_options import Options
 from nextloc_metrics.report.files.coordinates_and_counts import (
     read_coordinates,
     read_counts,
     read_words,
 )
 from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
+from nextloc_metrics.report.options import Options
+from nextloc_metrics.report.source import Source
 
 
 def read_same(
@@ -48,22 +49,21 @@ def read_same(
 
 def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
-    how = reading["answers"] or {}
-    if texts := [name for name in how if name in TEXTS]:
+    if texts := [name for name in reading["answers"] or {} if name in TEXTS]:
         raise ValueError(f"`{texts[0]}` must be left out, as only score and report read text.")
-    return read(
-        path,
-        groups=[*groups, *filter(None, [reading["cluster"]])],
-        vocabulary=read_words(reading["vocabulary"]),
-        **{name: reading[name] for name in _OF_FILES if name in reading},
-        **how,
-    )
+    return read(source_of(path, reading), groups=[*groups, *filter(None, [reading["cluster"]])])
+
+
+def source_of(path: str, reading: Mapping[str, Any]) -> Source:
+    """Return the source that a command was given."""
+    return Source(path, **given_options(Source, reading))
 
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it."""
-    options = given_options(Options, reading)
-    return evaluate(path, **{name: reading[name] for name in _OF_TABLES}, **options)
+    columns = ("groups", "mask", "exclude", "confidence", "grade", "workers")
+    beside = {name: reading[name] for name in columns}
+    return evaluate(source_of(path, reading), **beside, **given_options(Options, reading))
 
 
 def _read_metrics(name: str) -> Any:
@@ -85,15 +85,11 @@ def _read_metrics(name: str) -> Any:
 
 
 def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an evaluation that a command was given, with what their files hold."""
-    given = {x: reading[x] for x in kind.__annotations__ if reading.get(x) not in (None, ())}
+    """Return the fields of a class that a command was given, with what their files hold."""
+    names = [x.name for x in fields(kind) if x.name != "rows"]
+    given = {x: reading[x] for x in names if reading.get(x) not in (None, ())}
     return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
 
-
-# what else files and tables are read by
-_OF_TRUTH = ("truth", "query", "item", "score", "rank", "grade")
-_OF_FILES = ("preds", "target", "on_error", "on_missing", "mask", "exclude", *_OF_TRUTH)
-_OF_TABLES = {*_OF_FILES, "confidence", "groups", "workers", "answers"}
 
 # what reads the file of an option
 _READERS: dict[str, Callable[[Any], Any]] = {

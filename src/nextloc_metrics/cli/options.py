@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 import tempfile
@@ -11,31 +10,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce, wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from nextloc_metrics.core.described_fields import help_of
 from nextloc_metrics.core.new_file import check_free, new_file
 from nextloc_metrics.core.version import __version__
-from nextloc_metrics.report.evaluation_options import Options, parameters_of, summaries
 from nextloc_metrics.report.files.suffixes import APART
+from nextloc_metrics.report.files.table_source import TableSource
+from nextloc_metrics.report.options import Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_PARAMETERS, _SUMMARIES = parameters_of(Options), summaries()
-
 
 def option_of(
-    name: str, more: str = "", written: str = "", **kwargs: Any
+    name: str, more: str = "", written: str = "", kind: type = Options, **kwargs: Any
 ) -> Callable[[Command], Command]:
-    """Return an option of an evaluation, with `more` after its help, and maybe `written` so."""
-    default = _PARAMETERS[name].default
+    """Return an option that is a field of a class, with `more` after its help.
+
+    It may be `written` otherwise than the name of the field.
+    """
     if not kwargs.get("multiple"):
-        kwargs["default"] = default
+        kwargs["default"] = kind.__dataclass_fields__[name].default  # type: ignore[attr-defined]
     written = written or "--" + name.replace("_", "-")
-    return click.option(written, name, help=f"{_SUMMARIES[name]}{more}.", **kwargs)
+    return click.option(written, name, help=f"{help_of(kind)[name]}{more}.", **kwargs)
+
+
+# An option that is a field of what is read.
+read_of = partial(option_of, kind=TableSource)
 
 
 def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -125,14 +130,8 @@ def _split_names(_context: Any, _option: Any, values: Sequence[str]) -> tuple[st
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 OUTPUT = click.Path(path_type=Path)
 FILES = options_of(
-    click.option(
-        "--preds", default="preds", help="Column of the predictions, or several, such as 'pred_*'."
-    ),
-    click.option(
-        "--target",
-        default="target",
-        help=f"Column of the targets; for a PATH of {', '.join(APART)}, the file of the targets.",
-    ),
+    read_of("preds"),
+    read_of("target", f"; for a PATH of {', '.join(APART)}, the file of the targets"),
     option_of(
         "k",
         ", separated by commas; may be repeated",
@@ -141,30 +140,20 @@ FILES = options_of(
         metavar="K,...",
         show_default="1,5,10",
     ),
-    click.option(
-        "--answers",
+    read_of(
+        "answers",
+        "; may be repeated. Lists: separator, of ids in text without brackets; padding, negative "
+        "numbers beside -1. Text of a language model (in score and report): form=json, lines, "
+        "separated or pattern=...; key, of the list in json; take=last, of several lists; after, "
+        "text before the answer, such as </think>; fold, to compare names without case, accents "
+        "and spaces",
         multiple=True,
         callback=_answers,
         metavar="NAME=VALUE",
-        help="How the cells of `--preds` are written; may be repeated. Lists: separator, of ids in "
-        "text without brackets; padding, negative numbers beside -1. Text of a language model (in "
-        "score and report): form=json, lines, separated or pattern=...; key, of the list in json; "
-        "take=last, of several lists; after, text before the answer, such as </think>; fold, to "
-        "compare names without case, accents and spaces.",
     ),
-    option_of("vocabulary", ": a file, one per line", type=FILE),
-    click.option(
-        "--on-error",
-        type=click.Choice(["raise", "miss"]),
-        default="raise",
-        help="Treat an unreadable answer as an error or as a miss.",
-    ),
-    click.option(
-        "--on-missing",
-        type=click.Choice(["raise", "miss"]),
-        default="raise",
-        help="Treat a query without a target as an error or as a miss.",
-    ),
+    read_of("vocabulary", ": a file, one per line", type=FILE),
+    read_of("on_error", type=click.Choice(["raise", "miss"])),
+    read_of("on_missing", type=click.Choice(["raise", "miss"])),
 )
 GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
 METRICS = option_of(
@@ -183,17 +172,11 @@ WORKERS = click.option(
     "--workers", type=click.IntRange(min=1), default=1, help="Processes that share the files."
 )
 TRUTH = options_of(
-    click.option("--truth", type=click.Path(), help="Table of the targets; needs `--query`."),
-    click.option(
-        "--query",
-        multiple=True,
-        callback=_split_names,
-        metavar="COLUMN,...",
-        help="Columns that name a query, in PATH and in `--truth`.",
-    ),
-    click.option("--item", help="Column of one item per row, in place of lists in `--preds`."),
-    click.option("--score", help="Column of the score of an item; equal ones are tied."),
-    click.option("--rank", help="Column of the rank of an item, from 0 or 1."),
+    read_of("truth", type=click.Path()),
+    read_of("query", multiple=True, callback=_split_names, metavar="COLUMN,..."),
+    read_of("item"),
+    read_of("score"),
+    read_of("rank"),
 )
 EVALUATING = options_of(
     FILES,
@@ -232,6 +215,11 @@ ID = click.option(
     "--id", "key", help="Column of keys that join the rows of the files, in any order."
 )
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
+EXPLAIN = click.option(
+    "--explain",
+    is_flag=True,
+    help="Say from the first rows how PATH is understood, and stop.",
+)
 SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
@@ -322,8 +310,10 @@ def explained() -> Iterator[None]:
 
     What is done here uses one thread.
     """
+    from nextloc_metrics.core.queries.messages import SHELL_MARK
     from nextloc_metrics.report.engines.processes import one_thread
 
+    before = SHELL_MARK.set("\0")
     try:
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
@@ -336,10 +326,12 @@ def explained() -> Iterator[None]:
         raise
     except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(for_command(str(error))) from error
+    finally:
+        SHELL_MARK.reset(before)
 
 
 def for_command(message: str) -> str:
-    """Name options instead of Python arguments, and count rows from 1, as editors count lines."""
+    """Name options instead of Python's arguments, which messages have between backticks."""
     context = click.get_current_context()
     if _STDIN in context.meta:
         message = message.replace(context.meta[_STDIN], "standard input")
@@ -348,24 +340,16 @@ def for_command(message: str) -> str:
         option = max(param.opts, key=len)
         for name in (param.name or "", option.lstrip("-").replace("-", "_")):
             names[name] = option if option.startswith("-") else option.upper()
-    names |= {name: written for name, written in _PYTHON.items() if written in names.values()}
-
-    def option_of(match: re.Match[str]) -> str:
-        name, equals, value = match.groups()
-        if name not in names:
-            return match.group()
-        value = "" if value == "True" else value.replace("'miss'", "miss")
-        return f"`{names[name]}{' ' if equals and value else ''}{value}`".replace("= ", "=")
-
-    # `x` in a file is a column, and so is what stands after "in" and "column"
-    message = re.sub(r"(?<!in )(?<!column )`(\w+)(=?)([^`]*)`(?! in )", option_of, message)
-    message = message.replace("`Evaluation.save`", "`score --save`")
-    message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
-    return re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
-
-
-# arguments of functions whose options have other names
-_PYTHON = {"models": "PATHS", "path": "PATHS"}
+    if "paths" in names:  # which functions of Python call so
+        names |= {"models": "PATHS", "path": "PATHS"}
+    names["Evaluation.save"] = "score --save"
+    parts = message.split("`")
+    for i, part in enumerate(parts[1:-1], 1):
+        name, _, value = part.partition("=")
+        if name in names:
+            value = "" if value == "True" else value.replace("'miss'", "miss")
+            parts[i] = f"{names[name]} {value}".rstrip().replace("= ", "=")
+    return "`".join(parts).replace("\0", "`")
 
 
 def has_columns(path: str) -> bool:

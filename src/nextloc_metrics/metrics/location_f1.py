@@ -191,23 +191,24 @@ class LocationF1(LocationTally):
 
     # what to do if all targets are one location: "keep" the value; "warn", in a preset; or
     # "leave out", in an evaluation
-    _if_one_target = "keep"
+    if_one_target = "keep"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         return (decisions + support) / 2
 
     @property
-    def _has_one_target(self) -> bool:
+    def has_one_target(self) -> bool:
+        """Whether all targets are one location of several."""
         support = self.counts[2]
         may_be_others = self.num_locations is None or self.num_locations > 1
         return may_be_others and 1 < int(support.sum()) == int(support.max())
 
     def compute(self) -> Tensor:
-        if self._if_one_target != "keep" and self._has_one_target:
-            if self._if_one_target == "leave out":
+        if self.if_one_target != "keep" and self.has_one_target:
+            if self.if_one_target == "leave out":
                 return torch.full_like(super().compute(), torch.nan)
             if self._should_unsync:  # else it is the value of a single batch, of `forward`
-                self._if_one_target = "keep"
+                self.if_one_target = "keep"
                 location = int(self.locations[self.counts[2].argmax()])
                 rank_zero_warn(
                     f"all targets are location {location}, so F1 of locations "

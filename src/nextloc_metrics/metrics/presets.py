@@ -79,7 +79,7 @@ def next_location_metrics(
     check_separator(separator)
     cuts = cut_offs(k)
     f1 = LocationF1(num_locations, **kwargs)  # whose errors name all options that there are
-    f1._if_one_target = "warn"
+    f1.if_one_target = "warn"
     members: dict[str, RecordMetric] = {
         f"acc{separator}{cut}": at_k.AccuracyAtK(cut, **kwargs) for cut in cuts
     }

@@ -62,7 +62,7 @@ class NegativeLogLikelihood(DistributionMean):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.base is not None:
-            self._factor = 1 / math.log(self.base)
+            self.score_factor = 1 / math.log(self.base)
             self.unit = "bits" if self.base == 2 else ""
         if self.floor is not None:
             self.label += f", p >= {self.floor:g}"

@@ -2,7 +2,7 @@
 
 Arrays or files come in, a `Result` goes out: tables, a card and the sections of a page. Its rooms
 are `files` and `engines`. It imports all wings but `integrations` and `cli`.
-Begin with `evaluating.evaluate`; `__init__.pyi` names what is public.
+Begin with `evaluate_rows.py`; `__init__.pyi` names what is public.
 """
 
 from nextloc_metrics.core.lazy import import_when_asked

@@ -9,7 +9,7 @@ from typing import Any
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.display.table import Table, across, in_percent
 from nextloc_metrics.core.results.results import count_queries, readings_of
-from nextloc_metrics.report.evaluation_counts import Counted
+from nextloc_metrics.report.counts import Counted
 
 #: the part of the rows of deciles, and the title of their table
 DECILES = "By popularity of the target"

@@ -18,8 +18,8 @@ from nextloc_metrics.core.display.table import Table, across, csv_cell, of_readi
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.results.results import MOST_ROWS, Results, read_results, readings_of
+from nextloc_metrics.report.counts import Counted
 from nextloc_metrics.report.decile_table import DECILES, OF_DECILES, table_of_deciles
-from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.files.opening import Lazy, pa
 from nextloc_metrics.report.parts import AMONG_ANSWERED, BASELINE, BOUNDS, CHANCE, FREQUENCIES
 from nextloc_metrics.report.sections import (

@@ -1,6 +1,6 @@
 """An evaluation in parts: rows are read, counted and added up, and the result is the same.
 
-`add` reads a batch, takes its form with the options as the setting, and counts its rows. `merge`
+`update` reads a batch, takes its form with the options as the setting, and counts its rows. `merge`
 adds the counts of another evaluator. `result` puts the groups in order and computes the values.
 """
 
@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from nextloc_metrics.core.queries.answers import Answers
+from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
-from nextloc_metrics.core.queries.checks import as_number
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_column, short
+from nextloc_metrics.core.queries.scored_lists import ScoredLists
+from nextloc_metrics.report.counts import Counted
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.evaluation_counts import Counted
-from nextloc_metrics.report.evaluation_options import Options, with_options
+from nextloc_metrics.report.options import Given, Options, refuses_unknown
 from nextloc_metrics.report.setting import Form, OwnMetrics, Setting, check_alike, check_metrics
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from nextloc_metrics.geography import Locations
+    from nextloc_metrics.metrics.bins import PopularityBins
+    from nextloc_metrics.report.options import Metrics
 
 
 class Evaluator:
@@ -29,8 +35,8 @@ class Evaluator:
 
     Add batches in any order, merge evaluators of other batches, and read the result. The value is
     the same bit for bit for any split into batches and evaluators (of probabilities, up to
-    rounding). Groups are numbered as they appear. Memory grows with locations and groups, not with
-    queries. The arguments are those of [`Options`][nextloc_metrics.report.Options].
+    rounding). Memory grows with locations and groups, not with queries. The arguments are those of
+    [`Options`][nextloc_metrics.report.Options].
 
     The first batch fixes what all batches hold: scores of so many candidates or lists of ids, one
     or several relevant ids, the groups, and whether `exclude` and `confidence` are given. An
@@ -38,37 +44,91 @@ class Evaluator:
     into. Evaluators of `from_bytes` count as new ones.
 
     Raises:
-        ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
+        ValueError: an option is out of range; in `update`, a batch does not fit; in `merge`, the
             options or the kinds of batches differ, or the other was merged before.
 
     Example:
         >>> from nextloc_metrics import report
-        >>> from nextloc_metrics.core.queries.batch import Batch
         >>> first, other = report.Evaluator(k=1), report.Evaluator(k=1)
-        >>> first.add(Batch([[3, 5]], [3], groups={"user": ["bob"]}))  # lists of two ids
-        >>> other.add(Batch([[4, 2]], [2], groups={"user": ["ann"]}))
+        >>> first.update([[3, 5]], [3], groups={"user": ["bob"]})  # lists of two ids
+        >>> other.update([[4, 2]], [2], groups={"user": ["ann"]})
         >>> both = report.Evaluator.from_bytes(first.to_bytes()).merge(other)
         >>> both.result().values["mrr"]  # (1 + 1/2) / 2
         0.75
     """
 
-    @with_options(Options)
-    def __init__(self, **options: Unpack[Options]) -> None:
+    @refuses_unknown
+    def __init__(
+        self,
+        *,
+        k: int | Sequence[int] = (1, 5, 10),
+        measures: Sequence[Any] = (),
+        metrics: Metrics | None = None,
+        num_locations: int | None = None,
+        cluster: str | None = None,
+        exempt_target: bool = False,
+        confidence_level: float = 0.95,
+        bins: PopularityBins | None = None,
+        train_counts: Array | None = None,
+        locations: Locations | None = None,
+        given: Given | None = None,
+    ) -> None:
+        options = Options(
+            k, measures, metrics, num_locations, cluster, exempt_target, confidence_level,
+            bins, train_counts, locations, given,
+        )  # fmt: skip
         self._counts = Counted(Setting.read(options))
         self._is_shared = False  # whether a result has the counts, too
+
+    @classmethod
+    def of_setting(cls, setting: Setting) -> Evaluator:
+        """Return an evaluator without counts of options that were read."""
+        return cls._of_counts(Counted(setting))
 
     @property
     def metrics(self) -> OwnMetrics:
         """Copies of the further metrics and parts, without counts."""
-        return self._counts.setting.own
+        return self._counts.setting.metrics
 
-    def add(self, batch: Batch) -> None:
-        """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that were added, with those that are left out."""
+        return self._counts.card["queries"]
+
+    def update(
+        self,
+        preds: Array | Answers | ScoredLists | Batch,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        confidence: Array | None = None,
+        grade: Array | None = None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """Count the queries of a batch, or raise and change nothing.
+
+        Args:
+            preds: as for `evaluate`, as are the next arguments; or a `Batch` alone.
+            target: the relevant ids.
+            mask: False leaves a query out.
+            groups: by name, the group of each query.
+            exclude: candidates that are not ranked.
+            confidence: of lists, that of the first id.
+            grade: the grades of the ids in `target`.
+            counts: what only the reader of the rows knows, for the card, by its names, such as
+                `{"broken_answers": 1}` for an unreadable answer that counts as a miss.
+        """
+        batch = preds
+        if not isinstance(batch, Batch):
+            beside: Any = {"confidence": confidence, "grades": grade, "counts": counts}
+            batch = Batch(preds, target, mask, groups, exclude, **beside)
         rows = read_rows(batch)
-        counts = self._own_counts(Form.of(rows))
-        counts.add(rows.chunks())
-        counts.ids = counts.ids or frozenset([uuid4().hex])
-        self._counts = counts
+        counted = self._own_counts(Form.of(rows))
+        counted.add(rows.chunks(), batch.counts)
+        counted.ids = counted.ids or frozenset([uuid4().hex])
+        self._counts = counted
 
     def merge(self, other: Evaluator) -> Evaluator:
         """Add the counts of another evaluator, with equal options, and return this one."""
@@ -97,20 +157,17 @@ class Evaluator:
             self._counts, self._is_shared = deepcopy(counts), False
         return self._counts
 
-    def result(self, missed: int | None = None) -> Evaluation:
+    def result(self) -> Evaluation:
         """Return the evaluation of all queries that were added.
 
-        `missed` is the number of unreadable answers, for the card; their rows count as misses, such
-        as lists of -1. Without a batch, a `ValueError` is raised.
+        Without a batch, a `ValueError` is raised.
         """
         if self._counts.setting.form is None:
             raise ValueError(
-                "`add` must be called before `result`, with a batch of 0 or more rows."
+                "`update` must be called before `result`, with a batch of 0 or more rows."
             )
         counted, self._is_shared = copy(self._counts), True
         counted.card = counted.card.copy()
-        if missed is not None:
-            counted.card["broken_answers"] = as_number(missed)
         unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
         if 2 * unread > asked:
             advice = "look at some, and pass the `form` that reads them, such as json or lines"
@@ -123,11 +180,23 @@ class Evaluator:
             name = "a cut-off of `measures`" if counted.setting.measures else "`k`"
             warnings.warn(
                 f"{name} should be at most {counted.longest}, the length of the longest list in "
-                f"`preds`, got {short(cuts)}: what the lists do not hold counts as a miss; pass "
-                "longer lists.",
+                f"{as_column('preds')}, got {short(cuts)}: what the lists do not hold counts as a "
+                "miss; pass longer lists.",
                 stacklevel=2,
             )
         return Evaluation(counted)
+
+    def save(self, path: str | Path, force: bool = False) -> None:
+        """Write the counts to a file, `.npz`, as `Evaluation.save` does."""
+        self._counts.save(Path(path), force, self._counts.ids)
+
+    @classmethod
+    def load(cls, path: str | Path, metrics: Metrics | None = None) -> Evaluator:
+        """Read a file that `save` wrote, of an evaluator with the same `metrics`.
+
+        It is the evaluator that was saved: one that it was merged into refuses it.
+        """
+        return cls._of_counts(Counted.load(Path(path), check_metrics(metrics)))
 
     def to_bytes(self) -> bytes:
         """Return the counts, or the options if no batch was added, with a checksum."""
@@ -136,13 +205,18 @@ class Evaluator:
         return file.getvalue()
 
     @classmethod
-    def from_bytes(cls, data: bytes, metrics: Any = None) -> Evaluator:
+    def from_bytes(cls, data: bytes, metrics: Metrics | None = None) -> Evaluator:
         """Read what `to_bytes` returned, of an evaluator with the same `metrics`.
 
         A `ValueError` if it is cut, changed or something else.
         """
-        evaluator = cls()
-        evaluator._counts = Counted.load(io.BytesIO(data), check_metrics(metrics))
-        if evaluator._counts.setting.form is not None:
-            evaluator._counts.ids = frozenset([uuid4().hex])
+        counts = Counted.load(io.BytesIO(data), check_metrics(metrics))
+        if counts.setting.form is not None:
+            counts.ids = frozenset([uuid4().hex])
+        return cls._of_counts(counts)
+
+    @classmethod
+    def _of_counts(cls, counts: Counted) -> Evaluator:
+        evaluator = cls.__new__(cls)
+        evaluator._counts, evaluator._is_shared = counts, False
         return evaluator

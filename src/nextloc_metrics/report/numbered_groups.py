@@ -18,7 +18,7 @@ from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.keys import Grouping, read_keys
 from nextloc_metrics.metrics.location_f1 import LocationTally
-from nextloc_metrics.report.evaluation_metrics import FULL, LocationAnswers
+from nextloc_metrics.report.internal_metrics import FULL, LocationAnswers
 
 # The number of a group is in the upper bits of a pair, and that of a user in the lower ones.
 _BITS = 32

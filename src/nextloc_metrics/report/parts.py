@@ -30,7 +30,7 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
     probability_metrics,
 )
-from nextloc_metrics.report.evaluation_metrics import (
+from nextloc_metrics.report.internal_metrics import (
     LocationAnswers,
     accuracy_by_decile,
     answer_shares,
@@ -54,12 +54,12 @@ FREQUENCIES = "training frequencies"
 
 def make_table(known: Setting) -> Parts:
     """Return the collections whose metrics are the rows of the first table."""
-    own, given = known.metrics, cast("Any", known.probabilities)
+    own, given = known.further_metrics, cast("Any", known.probabilities)
     ranked = {x: y for x, y in own.items() if y.record is Ranking}
     options: Any = {"locations": known.locations, "if_one_target": "leave out"}
     found = {
         "": make_headline(
-            known.num_locations, known.has_several, known.k, known.measures, ranked, **options
+            known.num_ids, known.has_several, known.k, known.measures, ranked, **options
         )
     }
     if given == CONFIDENCE:
@@ -157,5 +157,4 @@ def _has_ties(metric: Any) -> bool:
 
 def _with_ties(metric: Any, ties: Ties) -> Any:
     """Return a metric of this library with other ties."""
-    options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
-    return type(metric)(**options, ties=ties)
+    return type(metric)(**{**metric.options, "ties": ties})

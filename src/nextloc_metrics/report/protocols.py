@@ -21,7 +21,7 @@ from nextloc_metrics.core.display.page import Result
 from nextloc_metrics.core.display.table import Table
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import cut_offs, is_integer
-from nextloc_metrics.core.queries.messages import describe
+from nextloc_metrics.core.queries.messages import as_row, describe
 from nextloc_metrics.core.ranking.ranking import Ranking
 
 __all__ = ["Audit", "audit", "libcity", "middle_rank", "mie_lab", "recbole", "sasrec"]
@@ -180,7 +180,9 @@ def sasrec(
     for one, row in enumerate(rows):
         rated = set(known[row]) if known else set()
         if rated.issuperset(range(1, width)):
-            raise ValueError(f"`seen` must leave an id to draw, got all {width - 1} in row {row}.")
+            raise ValueError(
+                f"`seen` must leave an id to draw, got all {width - 1} in {as_row(row)}."
+            )
         for column in range(1, 101):
             ids[one, column] = drawn = draw.randint(1, width)
             while drawn in rated:

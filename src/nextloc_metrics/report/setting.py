@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
@@ -16,14 +16,15 @@ from torchmetrics import MetricCollection
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.distribution.distribution import Given
-from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows
 from nextloc_metrics.core.queries.checks import (
+    Check,
     check_choice,
     check_named,
     check_positive,
+    check_share,
     cut_offs,
     or_none,
 )
@@ -34,6 +35,7 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.metrics.measures import cut_offs_of, parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
+from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.part import Part
 
 #: Metrics and parts of the user's own, by name.
@@ -46,6 +48,10 @@ def digest(*values: Any) -> str:
     for value in values:
         found.update(repr(value.tolist() if isinstance(value, Tensor) else value).encode())
     return found.hexdigest()
+
+
+def _as_it_is(_name: str, value: Any) -> Any:
+    return value
 
 
 def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
@@ -95,7 +101,7 @@ def make_headline(
     headline.add_metrics({name: metric.clone() for name, metric in metrics.items()})
     for member in headline.members():
         if isinstance(member, LocationF1):
-            member._if_one_target = if_one_target
+            member.if_one_target = if_one_target
     return headline
 
 
@@ -155,54 +161,41 @@ class Form(NamedTuple):
         return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
 
 
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """The options of an evaluation, as in `Options` where nothing is said, with the form of rows.
+# What reads and checks an option; options that are not here are taken as they are.
+_CHECKS: dict[str, Check] = {
+    "measures": lambda _, names: tuple(str(name).strip() for name in names),
+    "metrics": lambda _, metrics: check_metrics(metrics),
+    "num_locations": or_none(check_positive),
+    "confidence_level": partial(check_share, example=0.95),
+    "train_counts": or_none(as_tensor),
+    "locations": or_none(check_locations),
+    "given": or_none(partial(check_choice, choices=Given)),
+}
 
-    Counts of equal settings add up.
-    """
+
+@dataclass(frozen=True, eq=False)
+class Setting(Options):
+    """Options, checked, with the form of rows. Counts of equal settings add up."""
 
     k: tuple[int, ...] = ()
-    measures: tuple[str, ...] = ()
-    own: OwnMetrics = field(default_factory=dict)  #: the further metrics and parts, by name
-    known_locations: int | None = None  #: the number of ids, if the user passed it
-    cluster: str | None = None
-    exempt_target: bool = False
-    confidence_level: float = 0.95
-    bins: PopularityBins | None = None
+    metrics: OwnMetrics = field(default_factory=dict)  #: with the parts, by name
     train_counts: Tensor | None = None
     vocabulary: str = ""  #: a digest; "" for none
-    locations: Locations | None = None
-    given: str = ""
     form: Form | None = None  #: None before the first batch
     #: whether deciles have the accuracy in full lists, which files of 0.6.0 lack
     has_decile_accuracy: bool = True
 
     @classmethod
-    def read(cls, options: Mapping[str, Any]) -> Setting:
-        """Read and check the options of `Evaluator`."""
-        intervals.check_confidence_level(options["confidence_level"])
-        or_none(partial(check_choice, choices=Given))("given", options["given"])
-        measures, bins, counts = (options[x] for x in ("measures", "bins", "train_counts"))
-        names = tuple(str(measure).strip() for measure in measures)
-        counts = None if counts is None else as_tensor("train_counts", counts)
-        if bins is None and counts is not None:
-            bins = PopularityBins.from_counts(counts)
-        number = or_none(check_positive)("num_locations", options["num_locations"])
-        locations = or_none(check_locations)("locations", options["locations"])
-        words = options["vocabulary"]
-        return cls(
-            k=tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
-            measures=names,
-            own=check_metrics(options["metrics"]),
-            known_locations=number,
-            bins=bins,
-            train_counts=counts,
-            vocabulary="" if words is None else digest(*map(str, words)),
-            locations=locations,
-            given=options["given"] or "",
-            **{x: options[x] for x in ("cluster", "confidence_level", "exempt_target")},
-        )
+    def read(cls, options: Options, vocabulary: Sequence[Any] | None = None) -> Setting:
+        """Check options; `vocabulary` has the text of each id, if ids are its positions."""
+        given = {x.name: getattr(options, x.name) for x in fields(Options)}
+        read = {name: _CHECKS.get(name, _as_it_is)(name, value) for name, value in given.items()}
+        measures = given["measures"]
+        read["k"] = tuple(cut_offs(cut_offs_of(measures) if measures else read["k"]))
+        if read["bins"] is None and read["train_counts"] is not None:
+            read["bins"] = PopularityBins.from_counts(read["train_counts"])
+        words = "" if vocabulary is None else digest(*map(str, vocabulary))
+        return cls(**read, vocabulary=words)
 
     def of_form(self, form: Form) -> Setting:
         """Return the setting of batches of a form, or raise if the options do not allow it."""
@@ -212,7 +205,7 @@ class Setting:
                 "`locations` must be None if a query may have several relevant locations, got "
                 "`target` [N, M]; `geography.AccuracyWithin` accepts several."
             )
-        number = self.known_locations or form.candidates or form.num_ids
+        number = self.num_locations or form.candidates or form.num_ids
         if form.num_ids not in (None, number):
             raise ValueError(
                 f"`num_locations` must be {form.num_ids}, the number of ids of the answers, got "
@@ -228,19 +221,19 @@ class Setting:
         return found
 
     @property
-    def metrics(self) -> dict[str, RecordMetric]:
-        """The further metrics."""
-        return {name: one for name, one in self.own.items() if not isinstance(one, Part)}
-
-    @property
     def parts(self) -> dict[str, Part]:
         """The parts of the user."""
-        return {name: one for name, one in self.own.items() if isinstance(one, Part)}
+        return {name: part for name, part in self.metrics.items() if isinstance(part, Part)}
 
     @property
-    def num_locations(self) -> int | None:
+    def further_metrics(self) -> dict[str, RecordMetric]:
+        """The metrics of the user that are no parts."""
+        return {name: x for name, x in self.metrics.items() if not isinstance(x, Part)}
+
+    @property
+    def num_ids(self) -> int | None:
         """The number of ids for F1; None for lists of any ids."""
-        number = self.known_locations or self.candidates
+        number = self.num_locations or self.candidates
         return number or (self.form.num_ids if self.form else None)
 
     @property
@@ -266,7 +259,7 @@ class Setting:
     @property
     def probabilities(self) -> str:
         """What scores are; "confidence" for lists with that of each answer."""
-        return CONFIDENCE if self.form and self.form.confidence else self.given
+        return CONFIDENCE if self.form and self.form.confidence else self.given or ""
 
     @property
     def exclude(self) -> str:
@@ -283,20 +276,17 @@ class Setting:
     @cached_property
     def header(self) -> dict[str, Any]:
         """The setting as JSON, with digests of arrays, by which settings are equal."""
-        points = None if self.locations is None else check_locations("locations", self.locations)
-        keys: dict[str, Any] = {
-            "bins": self.bins and self.bins.state_key(),
-            "train_counts": self.train_counts,
-        }
-        keys |= {"locations": points and points.state_key()}
-        same = ("measures", "cluster", "exempt_target", "confidence_level")
+        keys: dict[str, Any] = {"train_counts": self.train_counts}
+        for name, made in {"bins": self.bins, "locations": self.locations}.items():
+            keys[name] = None if made is None else made.state_key()
+        written = {x.name: getattr(self, x.name) for x in fields(self) if x.name != "form"}
+        written |= {name: "" if key is None else digest(key) for name, key in keys.items()}
         return {
-            "k": self.k,
-            "num_locations": self.num_locations,
-            **{name: getattr(self, name) for name in (*same, "vocabulary", "given")},
-            **{name: "" if key is None else digest(key) for name, key in keys.items()},
+            **written,
+            "num_locations": self.num_ids,
+            "given": self.given or "",
             "has_decile_accuracy": self.has_decile_accuracy or self.bins is None,
-            "metrics": names_of(self.own),
+            "metrics": names_of(self.metrics),
             **(self.form._asdict() if self.form else {}),
         }
 
@@ -311,22 +301,22 @@ class Setting:
 
     @classmethod
     def from_header(
-        cls, header: Mapping[str, Any], arrays: dict[str, Tensor], own: OwnMetrics
+        cls, header: Mapping[str, Any], arrays: dict[str, Tensor], metrics: OwnMetrics
     ) -> Setting:
         """Read `header`, and take `arrays` out of those of a file, which has no metrics."""
-        given: dict[str, Any] = {
+        read: dict[str, Any] = {
             x: tuple(y) if isinstance(y, list) else y for x, y in header.items()
         }
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         places = None if points is None else Locations.from_points(points)
-        given |= {"bins": bins, "train_counts": counts, "locations": places, "own": own}
-        given.setdefault("has_decile_accuracy", bins is None)
-        number = given.pop("num_locations")
-        given.setdefault("known_locations", number)  # in 0.6.0 `number` is that of all rows
-        form = {name: given.pop(name) for name in Form._fields if name in given}
-        del given["metrics"]
-        return cls(**given, form=Form(**form) if form else None)
+        read |= {"bins": bins, "train_counts": counts, "locations": places, "metrics": metrics}
+        read["given"] = read["given"] or None
+        if "known_locations" in read:  # in 0.6.0, where `num_locations` is that of all rows
+            read["num_locations"] = read.pop("known_locations")
+        read.setdefault("has_decile_accuracy", bins is None)
+        form = {name: read.pop(name) for name in Form._fields if name in read}
+        return cls(**read, form=Form(**form) if form else None)
 
 
 def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
@@ -392,8 +382,7 @@ def _why_not(metric: RecordMetric) -> str:
         "overrides `update`; define `score` or `tally`": (
             type(metric).update is not RecordMetric.update
         ),
-        "has a state of its own beside that of `tally`": set(metric._defaults)
-        != {metric._state_name},
+        "has a state of its own beside that of `tally`": (len(metric.metric_state) > 1),
         "reads groups; pass `groups`": metric.group_kind is not None,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, as_tensor_or_text, begins, join, pad_rows
 from nextloc_metrics.core.queries.checks import check_choice, check_positive, or_none
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.messages import as_row, describe, short
 
 OnMissing = Literal["raise", "count"]
 
@@ -172,7 +172,7 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     if is_coordinate:
         if (wrong := ~np.isfinite(array)).any():
             row = int(wrong.argmax())
-            raise ValueError(f"`{name}` must be finite, got {array[row]} in row {row}.")
+            raise ValueError(f"`{name}` must be finite, got {array[row]} in {as_row(row)}.")
         return array.astype(np.float64)
     whole = array.astype(np.int64)
     wrong = whole != array
@@ -180,7 +180,7 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
         wrong |= abs(array) >= 2**53  # beyond that a float is not the number that was written
     if wrong.any():
         row = int(wrong.argmax())
-        raise ValueError(f"`{name}` must be whole numbers, got {array[row]} in row {row}.")
+        raise ValueError(f"`{name}` must be whole numbers, got {array[row]} in {as_row(row)}.")
     return whole
 
 

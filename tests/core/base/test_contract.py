@@ -203,6 +203,7 @@ NAMES_OF_A_MEAN = {
     *("is_mean", "has_interval", "key_labels", "footnotes", "group_kind", "set_by_init"),
     "key_names",
     *("read", "state", "state_key", "standard_error", "interval", "scores_of"),
+    *("held", "restore", "is_keyed", "options", "score_factor"),
     *("averages_ties", "chance_of_block"),
     *("k", "ties", "validate_args"),
 }

@@ -12,7 +12,6 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nextloc_metrics.core.means import keyed_sums
 from nextloc_metrics.core.means.keyed_sums import KeyedSums, sort_rows
 from nextloc_metrics.core.queries.keys import NO_KEY
 from strategies import examples
@@ -54,8 +53,8 @@ def test_sums_by_key_are_those_of_a_dict(drawn: Any, is_merged: bool) -> None:
     empty = rows_of([], num_keys)
     several = [KeyedSums([rows_of(part, num_keys)], num_keys) for part in parts]
     state: list[torch.Tensor] = []
-    few = 0 if is_merged else keyed_sums.SORTED_AT_ONCE
-    with patch.object(keyed_sums, "SORTED_AT_ONCE", few):
+    few = 0 if is_merged else KeyedSums.sorted_at_once
+    with patch.object(KeyedSums, "sorted_at_once", few):
         for one in several:
             state = one.append_to(state)
     together = sum(several, KeyedSums([empty], num_keys))

@@ -280,16 +280,17 @@ def test_a_missing_target_beside_scores_gets_a_column() -> None:
     scores, target = torch.rand(2, 5), [1, -1]
     table = pd.DataFrame({"preds": scores.tolist(), "target": target})
     truth = table.assign(u=[1, 2])
-    for rows, options in (
-        ((scores, target), {}), ((table,), {}), ((table,), {"on_missing": "miss"}),
-        ((table.assign(target=pd.array([1, None], dtype="Int64")),), {}),
-    ):  # fmt: skip
+    source = report.Source(table, on_missing="miss")
+    gap = table.assign(target=pd.array([1, None], dtype="Int64"))
+    for rows in ((scores, target), (table,), (source,), (gap,)):
         with pytest.raises(ValueError, match=r"add a column.*-(torch\.)?inf.* its number, 5") as e:
-            report.evaluate(*rows, k=1, **options)
+            report.evaluate(*rows, k=1)
         assert "on_missing='miss'" not in str(e.value)
         assert "leave the row out" not in str(e.value)
     with pytest.raises(ValueError, match="beside scores, add a column of -inf"):
-        report.evaluate(truth[["u", "preds"]], truth=truth[["u", "target"]], query="u", k=1)
+        report.evaluate(
+            report.Source(truth[["u", "preds"]], truth=truth[["u", "target"]], query="u"), k=1
+        )
     wider = [[*row, -torch.inf] for row in scores.tolist()]
     assert report.evaluate(wider, [1, 5], k=1).values["acc_at_1"] in (0, 0.5)
 

@@ -16,6 +16,7 @@ import pytest
 
 from nextloc_metrics import report
 from nextloc_metrics.report.engines import engine_of
+from table_doors import evaluate_table
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -101,7 +102,7 @@ def expect(kind: str = "lists") -> dict[str, Any]:
 
 def evaluate(rows: Any, kind: str, **options: Any) -> report.Evaluation:
     """The evaluation of rows of a kind."""
-    return report.evaluate(rows, **OPTIONS, **OPTIONS_OF.get(kind, {}), **options)
+    return evaluate_table(rows, **OPTIONS, **OPTIONS_OF.get(kind, {}), **options)
 
 
 @pytest.mark.slow  # starts the threads of a cluster
@@ -189,8 +190,8 @@ def test_errors_do_not_depend_on_the_partitions() -> None:
     rows.loc[200, "preds"] = "[1, oops"
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
         report.evaluate(partition(rows, 9), k=1)
-    e = report.evaluate(partition(rows, 9), k=1, on_error="miss")
-    expected = report.evaluate(pa.Table.from_pandas(rows), k=1, on_error="miss")
+    e = report.evaluate(report.Source(partition(rows, 9), on_error="miss"), k=1)
+    expected = report.evaluate(report.Source(pa.Table.from_pandas(rows), on_error="miss"), k=1)
     assert show(e) == show(expected)
     assert e.card["broken_answers"] == 1
 
@@ -371,8 +372,8 @@ def test_errors_of_other_engines(engine: str, request: pytest.FixtureRequest) ->
     rows = pa.table({"preds": preds, "target": table()["target"]})
     with pytest.raises(ValueError, match=r"row .* must hold ids .*oops"):
         report.evaluate(on(engine, rows, request), k=1)
-    e = report.evaluate(on(engine, rows, request), k=1, on_error="miss")
-    assert show(e) == show(report.evaluate(rows, k=1, on_error="miss"))
+    e = report.evaluate(report.Source(on(engine, rows, request), on_error="miss"), k=1)
+    assert show(e) == show(report.evaluate(report.Source(rows, on_error="miss"), k=1))
 
 
 @pytest.fixture

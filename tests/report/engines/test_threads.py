@@ -27,13 +27,13 @@ def threads(_: Any) -> int:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of threads whenever a batch is counted."""
     found: list[int] = []
-    add = report.Evaluator.add
+    update = report.Evaluator.update
 
     def spy(evaluator: report.Evaluator, batch: Batch) -> None:
         found.append(torch.get_num_threads())
-        add(evaluator, batch)
+        update(evaluator, batch)
 
-    monkeypatch.setattr(report.Evaluator, "add", spy)
+    monkeypatch.setattr(report.Evaluator, "update", spy)
     return found
 
 

@@ -18,6 +18,7 @@ import pytest
 from pyarrow import ipc, parquet
 
 from nextloc_metrics import report
+from table_doors import evaluate_table, read_table
 
 PACKED = [".csv.gz", ".csv.zst", ".jsonl.gz", ".jsonl.zst"]
 FILES = [".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".npz", *PACKED]
@@ -27,8 +28,18 @@ FRAMES = ["arrow", "pandas", "polars", "stream"]
 
 def evaluated(rows: Any, **options: Any) -> report.Evaluation:
     """Evaluate a file or a table: the only place of these tests that knows how."""
+    return evaluate_table(rows, **{"k": 1, **_with_answers(options)})
+
+
+def read_all(rows: Any, **options: Any) -> report.Predictions:
+    """Read a file or a table, with the options of `evaluated`."""
+    return read_table(rows, **_with_answers(options))
+
+
+def _with_answers(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options in which the separator and the padding of lists are `answers`."""
     answers = {x: options.pop(x) for x in ("separator", "padding") if x in options}
-    return report.evaluate(rows, **{"k": 1, "answers": answers or None, **options})
+    return {**options, "answers": answers} if answers else options
 
 
 def run(*arguments: str) -> Any:
@@ -106,7 +117,7 @@ NAME = "name"
 
 def ids_read(path: Any, **options: Any) -> tuple[list[Any], list[Any], int]:
     """Return lists and targets as ids without padding, and the number of broken answers."""
-    found = report.read(path, **options)
+    found = read_all(path, **options)
     words = found.vocabulary or range(1 << 62)  # names beside numbers have larger ones
     lists, targets = (
         [
@@ -136,9 +147,7 @@ def check_read(
 
 def check_refused(rows: Any, *says: str, at: int | None = None, **options: Any) -> None:
     """Check that each door refuses rows; the message has these words, and the row by its number."""
-    doors: list[Any] = (
-        [evaluated, report.read] if isinstance(rows, str | Path | list) else [evaluated]
-    )
+    doors: list[Any] = [evaluated, read_all] if isinstance(rows, str | Path | list) else [evaluated]
     for door in doors:
         with pytest.raises(ValueError, match=r" (must|should|cannot|needs?) ") as error:
             door(rows, **options)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
+from table_doors import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -44,7 +45,7 @@ def of_trec() -> Any:
     qrels = [f"{u} 0 {x} {y}" for u, of in QRELS.items() for x, y in of.items()]
     Path("a.run").write_text("\n".join(run), "utf-8")
     Path("a.qrels").write_text("\n".join(qrels), "utf-8")
-    found = report.read("a.run", truth="a.qrels")
+    found = report.read(report.Source("a.run", truth="a.qrels"))
     return report.evaluate(found.preds, found.target, grade=found.grades, measures=["mrr"])
 
 
@@ -52,20 +53,20 @@ def of_files() -> Any:
     """Dicts in two files of JSON."""
     Path("run.json").write_text(json.dumps(RUN), "utf-8")
     Path("qrels.json").write_text(json.dumps(QRELS), "utf-8")
-    return report.evaluate("run.json", truth="qrels.json", measures=["mrr"])
+    return report.evaluate(report.Source("run.json", truth="qrels.json"), measures=["mrr"])
 
 
 def of_table(rows: pd.DataFrame, **named: Any) -> Any:
     """A frame, and one of its judgements."""
     truth = rows_of(QRELS, "g", "item" if "item" in named else "target")
-    return report.evaluate(rows, truth=truth, **KEY, **named, measures=["mrr"])
+    return evaluate_table(rows, truth=truth, **KEY, **named, measures=["mrr"])
 
 
 def of_numbers() -> Any:
     """A score for each of three locations, with judgements that are numbers."""
     rows = pd.DataFrame({"u": [*RUN], "preds": [[0.5, 0.9, 0.1]] * 3})
     truth = rows_of(QRELS, "g", "target").replace({"target": {"a": 0, "b": 1, "c": 2}})
-    return report.evaluate(rows, truth=truth, **KEY, measures=["mrr"])
+    return evaluate_table(rows, truth=truth, **KEY, measures=["mrr"])
 
 
 def of_one_table() -> Any:
@@ -73,13 +74,13 @@ def of_one_table() -> Any:
     rows = rows_of(RUN, "s")
     rows["g"] = [QRELS[u].get(x, 0) for u, x in zip(rows.u, rows.item, strict=True)]
     named: Any = {"item": "item", "score": "s", "target": "item"}
-    return report.evaluate(rows, **KEY, **named, measures=["mrr"])
+    return evaluate_table(rows, **KEY, **named, measures=["mrr"])
 
 
 LISTS = pd.DataFrame({"u": [*RUN], "preds": [["b", "a"]] * 3, "p_1": "b", "p_2": "a"})
 FORMS: dict[str, Callable[[], Any]] = {
     "trec": of_trec,
-    "dicts": lambda: report.evaluate(RUN, truth=QRELS, measures=["mrr"]),
+    "dicts": lambda: report.evaluate(report.Source(RUN, truth=QRELS), measures=["mrr"]),
     "files of dicts": of_files,
     "scored items": lambda: of_table(rows_of(RUN, "s"), item="item", score="s"),
     "ranked items": lambda: of_table(rows_of(RUN, "s").assign(r=[2, 1] * 3), item="item", rank="r"),
@@ -106,15 +107,15 @@ def test_a_dict_of_columns_is_no_run(named: list[str], key: str) -> None:
     truth = {key: [1, 2], "item": [3, 5]}
     options: dict[str, Any] = {"query": key, "item": "item", "rank": "rank"}
     frames = pd.DataFrame(rows), pd.DataFrame(truth)
-    found = report.evaluate(frames[0], truth=frames[1], **options, k=1)
+    found = evaluate_table(frames[0], truth=frames[1], **options, k=1)
     assert (found.values["acc_at_1"], found.card["queries"]) == (1, 2)
     Path("rows.json").write_text(json.dumps(rows), "utf-8")
     Path("truth.json").write_text(json.dumps(truth), "utf-8")
     options = {name: options[name] for name in named}
     with pytest.raises(TypeError, match=r"dict of columns.*pass `pandas\.DataFrame\(rows\)`"):
-        report.evaluate(rows, truth=truth, **options, k=1)
+        evaluate_table(rows, truth=truth, **options, k=1)
     with pytest.raises(ValueError, match=r'JSON of columns.*`DataFrame\.to_json\(.*"records"\)`'):
-        report.evaluate("rows.json", truth="truth.json", **options, k=1)
+        evaluate_table("rows.json", truth="truth.json", **options, k=1)
 
 
 #: what loops hold the items of a query in
@@ -147,16 +148,19 @@ def test_dicts_hold_items_in_any_container(ids: list[Any], held: str) -> None:
     """As lists; the items of predictions have an order, which a set has not."""
     hold, (one, two, three) = HELD[held], ids
     rows, truth = {1: [one, two], 2: [two, one]}, {1: [two, three], 2: [two], 3: [one]}
-    expected = report.evaluate(rows, truth=truth, k=(1, 2))
+    expected = report.evaluate(report.Source(rows, truth=truth), k=(1, 2))
     assert expected.values["recall_at_2"] == pytest.approx((1 / 2 + 1) / 3)
     of_truth = {key: hold(items) for key, items in truth.items()}
-    assert report.evaluate(rows, truth=of_truth, k=(1, 2)).values == expected.values
+    assert report.evaluate(report.Source(rows, truth=of_truth), k=(1, 2)).values == expected.values
     of_rows = {key: hold(items) for key, items in rows.items()}
     if "set" in held:
         with pytest.raises(ValueError, match=r"`rows` must .* no order, in query 1; pass a list"):
-            report.evaluate(of_rows, truth=truth, k=(1, 2))
+            report.evaluate(report.Source(of_rows, truth=truth), k=(1, 2))
     else:
-        assert report.evaluate(of_rows, truth=of_truth, k=(1, 2)).values == expected.values
+        assert (
+            report.evaluate(report.Source(of_rows, truth=of_truth), k=(1, 2)).values
+            == expected.values
+        )
 
 
 @pytest.mark.parametrize("held", ONE)
@@ -165,22 +169,22 @@ def test_dicts_hold_one_item_alone(held: str) -> None:
     hold = ONE[held]
     truth = {hold(1) if held != "array without dimensions" else 1: hold(7), 2: hold(9)}
     rows = {1: {7: hold(3), 8: hold(2)}, 2: {8: hold(3), 9: hold(2)}}
-    assert report.evaluate(rows, truth=truth, k=1).values["mrr"] == (1 + 1 / 2) / 2
+    assert report.evaluate(report.Source(rows, truth=truth), k=1).values["mrr"] == (1 + 1 / 2) / 2
 
 
 @pytest.mark.parametrize("none", [[], (), set(), np.array([], int), torch.tensor([])])
 def test_dicts_may_hold_no_item(none: Any) -> None:
     """A query without targets is in no value, and one without predictions is a miss."""
     rows: dict[int, Any] = {1: [7], 2: [9]}
-    found = report.evaluate(rows, truth={1: [7], 2: none}, k=1)
+    found = report.evaluate(report.Source(rows, truth={1: [7], 2: none}), k=1)
     assert (found.values["mrr"], found.card["queries"]) == (1, 1)
     if isinstance(none, set):
         return
-    found = report.evaluate({1: [7], 2: none}, truth={1: [7], 2: [9]}, k=1)
+    found = report.evaluate(report.Source({1: [7], 2: none}, truth={1: [7], 2: [9]}), k=1)
     assert (found.values["mrr"], found.card["missing"]) == (1 / 2, 1)
     none_found, cut = "2 of 2 queries of the truth have no predictions", "the longest list"
     with pytest.warns(UserWarning, match=none_found), pytest.warns(UserWarning, match=cut):
-        found = report.evaluate({1: none, 2: none}, truth={1: [7], 2: [9]}, k=1)
+        found = report.evaluate(report.Source({1: none, 2: none}, truth={1: [7], 2: [9]}), k=1)
     assert (found.values["mrr"], found.card["missing"]) == (0, 2)
 
 
@@ -205,7 +209,9 @@ def test_one_answer_per_query_is_joined_to_its_targets(container: str, ids: list
         ([1, 1, 2, 3], [one, three, two, one], (1 / 2 + 1) / 3),
     ):
         truth = write(pd.DataFrame({"u": users, "target": targets}), "t")
-        found = report.evaluate(rows, truth=truth, query="u", k=1, measures=["recall@1"])
+        found = report.evaluate(
+            report.Source(rows, truth=truth, query="u"), k=1, measures=["recall@1"]
+        )
         assert found.values["recall_at_1"] == pytest.approx(recall)
         assert found.card["missing"] == 1
 
@@ -214,11 +220,11 @@ def test_one_answer_that_is_no_id_is_refused() -> None:
     """A fraction is no id, and an answer that is missing is counted where that is asked for."""
     truth = pd.DataFrame({"u": [1, 2], "target": [7, 9]})
     with pytest.raises(ValueError, match=r"`preds` in DataFrame must hold ids.* floats are scores"):
-        report.evaluate(truth.assign(preds=[7.5, 9]), truth=truth, query="u", k=1)
+        report.evaluate(report.Source(truth.assign(preds=[7.5, 9]), truth=truth, query="u"), k=1)
     rows = truth.assign(preds=pd.array([7, None], dtype="Int64"))
     with pytest.raises(ValueError, match="row 1 of DataFrame must hold ids"):
-        report.evaluate(rows, truth=truth, query="u", k=1)
-    found = report.evaluate(rows, truth=truth, query="u", k=1, on_error="miss")
+        report.evaluate(report.Source(rows, truth=truth, query="u"), k=1)
+    found = report.evaluate(report.Source(rows, truth=truth, query="u", on_error="miss"), k=1)
     assert (found.values["acc_at_1"], found.card["broken_answers"]) == (0.5, 1)
 
 
@@ -237,7 +243,7 @@ def test_a_truth_may_have_a_list_per_query(container: str, other: str) -> None:
     truth = pd.DataFrame({"u": [1, 2, 3], "target": [[5, -1], [5, 7], []]})
     for table, named in BOTH:
         rows, judged = CONTAINERS[container](table, "p"), CONTAINERS[other](truth, "t")
-        found = report.evaluate(rows, truth=judged, query="u", k=1, **named)
+        found = evaluate_table(rows, truth=judged, query="u", k=1, **named)
         assert (found.values["precision_at_1"], found.values["recall_at_1"]) == (1 / 2, 1 / 4)
         assert (found.card["several_targets"], found.card["without_target"]) == (1, 1)
 
@@ -257,7 +263,7 @@ def test_excluded_ids_are_alike_in_all_forms(container: str, written: Any) -> No
         (lists, {}, 1 / 3),
     ):
         given: Any = {"query": "u", "exclude": "seen", "k": 1, **named}
-        found = report.evaluate(write(table, "p"), truth=write(truth, "t"), **given)
+        found = evaluate_table(write(table, "p"), truth=write(truth, "t"), **given)
         assert found.values["acc_at_1"] == pytest.approx(value)
     one = truth.assign(preds=[lists.preds[0]] * 3)
     found = report.evaluate(write(one, "o"), exclude="seen", k=1)
@@ -277,21 +283,21 @@ def test_a_row_without_a_target_is_left_out_or_is_a_miss(container: str, target:
     says += "count it as a miss with `on_missing='miss'`"
     for table, named in BOTH:
         with pytest.raises(ValueError, match=says):
-            report.evaluate(write(table, "p"), truth=write(truth, "t"), query="u", k=1, **named)
+            evaluate_table(write(table, "p"), truth=write(truth, "t"), query="u", k=1, **named)
     one = LISTED.assign(target=rows)
     with pytest.raises(ValueError, match=says):
         report.evaluate(write(one, "o"), k=1)
     filled = truth.assign(target=[3, 77])  # an id that no list has
     for table, named in BOTH:
         given: Any = {"query": "u", "k": 1, **named}
-        expected = report.evaluate(write(table, "p"), truth=write(filled, "t"), **given)
+        expected = evaluate_table(write(table, "p"), truth=write(filled, "t"), **given)
         truths = [truth, truth.assign(target=truth.target.astype(float))]
         for gap in truths if container in ("frame", "parquet") else truths[:1]:
             given["truth"] = write(gap, "t")
-            found = report.evaluate(write(table, "p"), on_missing="miss", **given)
+            found = evaluate_table(write(table, "p"), on_missing="miss", **given)
             assert found.values == expected.values
             assert found.card["missing_targets"] == 1
-    found = report.evaluate(write(one, "o"), k=1, on_missing="miss")
+    found = report.evaluate(report.Source(write(one, "o"), on_missing="miss"), k=1)
     expected = report.evaluate(write(one.assign(target=[3, 77]), "o"), k=1)
     assert (found.values, found.card["missing_targets"]) == (expected.values, 1)
 
@@ -300,17 +306,17 @@ def test_a_missing_target_is_a_miss_beside_words_and_a_vocabulary() -> None:
     """Its id is one more than the vocabulary; what cannot have such an id is refused."""
     rows = pd.DataFrame({"preds": [["a", "b"], ["b"], ["a"]], "target": ["b", None, "a"]})
     for words in (None, ["a", "b"]):
-        found = report.evaluate(rows, k=1, vocabulary=words, on_missing="miss")
+        found = report.evaluate(report.Source(rows, vocabulary=words, on_missing="miss"), k=1)
         assert found.values["acc_at_1"] == pytest.approx(1 / 3)
         assert found.values["mrr"] == pytest.approx((1 / 2 + 0 + 1) / 3)
         assert found.card["missing_targets"] == 1
-    found = report.evaluate(rows.dropna(), k=1, on_missing="miss")
+    found = report.evaluate(report.Source(rows.dropna(), on_missing="miss"), k=1)
     assert found.values["mrr"] == 0.75
     assert "missing_targets" not in found.card
     numbers = pd.DataFrame({"preds": [[0, 1], [1]], "target": [1, -1]})
-    found = report.evaluate(numbers, k=1, num_locations=2, on_missing="miss")
+    found = report.evaluate(report.Source(numbers, on_missing="miss"), k=1, num_locations=2)
     assert found.values["mrr"] == 0.25
-    assert report.read(numbers, on_missing="miss").target.tolist() == [0, 1]
+    assert report.read(report.Source(numbers, on_missing="miss")).target.tolist() == [0, 1]
     for given, says in (
         ({"train_counts": [1, 2]}, "`train_counts` must be None with `on_missing='miss'`"),
         ({"preds": "s"}, "`on_missing` must be 'raise' beside scores"),
@@ -318,7 +324,7 @@ def test_a_missing_target_is_a_miss_beside_words_and_a_vocabulary() -> None:
     ):
         scored = numbers.assign(s=[[0.1, 0.2], [0.3, 0.4]])
         with pytest.raises(ValueError, match=says):
-            report.evaluate(scored, k=1, **{"on_missing": "miss", **given})
+            evaluate_table(scored, k=1, **{"on_missing": "miss", **given})
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -329,7 +335,7 @@ def test_gaps_between_ranks_are_not_short_lists(container: str) -> None:
     named: Any = {"truth": truth, "query": "u", "item": "item", "rank": "r", "k": [5, 20]}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = report.evaluate(write(rows, "p"), **named)
+        found = evaluate_table(write(rows, "p"), **named)
     assert found.values["mrr"] == pytest.approx((1 / 2 + 1 / 12) / 2)
     assert found.card["short_lists"] == 1  # of the first query, which has no gap
     assert "no list has more" not in str(found)
@@ -338,7 +344,7 @@ def test_gaps_between_ranks_are_not_short_lists(container: str) -> None:
         with pytest.raises(
             ValueError, match=r"row 3 of .* must hold a whole rank from 0 .* in `r`"
         ):
-            report.evaluate(write(rows.assign(r=[1, 2, 12, wrong]), "p"), **named)
+            evaluate_table(write(rows.assign(r=[1, 2, 12, wrong]), "p"), **named)
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -350,15 +356,17 @@ def test_a_run_that_is_a_dict_meets_other_judgements(container: str) -> None:
     for name, of in (("run", RUN), ("a", run), ("b", truth)):
         Path(f"{name}.json").write_text(json.dumps(of), "utf-8")
     for rows, of, column in ((RUN, named, "item"), ("run.json", named, "target")):
-        found = report.evaluate(rows, **of, **{column: "doc"}, grade="g")
+        found = evaluate_table(rows, **of, **{column: "doc"}, grade="g")
         assert (found.values["mrr"], found.card["without_truth"]) == ((1 / 2 + 1) / 2, 1)
     for rows, other in ((run, truth), ("a.json", "b.json")):
-        assert report.evaluate(rows, truth=other, k=1).values["mrr"] == (1 / 2 + 1) / 2
+        assert (
+            report.evaluate(report.Source(rows, truth=other), k=1).values["mrr"] == (1 / 2 + 1) / 2
+        )
     bracket: Any = {"q": ["1", "[1]"]}, {"q": {"[1]": 1, "1": 0}}  # a name, and no list
-    found = report.evaluate(bracket[0], truth=bracket[1], measures=["mrr"])
+    found = report.evaluate(report.Source(bracket[0], truth=bracket[1]), measures=["mrr"])
     assert found.values["mrr"] == 1 / 2
     with pytest.raises(ValueError, match="`score` must be None for a run that is a dict"):
-        report.evaluate(RUN, **named, score="g")
+        evaluate_table(RUN, score="g", **named)
 
 
 def test_an_error_names_the_first_row_that_is_wrong() -> None:
@@ -366,10 +374,10 @@ def test_an_error_names_the_first_row_that_is_wrong() -> None:
     truth = pd.DataFrame({"u": [1, 2], "item": [5, 5]})
     rows = ITEMS.assign(item=[3.5, None, 5, 3])
     with pytest.raises(ValueError, match=r"row 0 of .* whole numbers .* in `item`, got 3\.5"):
-        report.evaluate(rows, truth=truth, query="u", k=1, **SCORED)
+        evaluate_table(rows, truth=truth, query="u", k=1, **SCORED)
     Path("a.jsonl").write_text('{"u": 1, "item": 5}\n{"u": 2, "item": {"id": 5}}', "utf-8")
     with pytest.raises(ValueError, match=r"row 1 of a\.jsonl must hold ids .* objects"):
-        report.evaluate(ITEMS, truth="a.jsonl", query="u", k=1, **SCORED)
+        evaluate_table(ITEMS, truth="a.jsonl", query="u", k=1, **SCORED)
     Path("a.csv").write_text("preds,target\n[1],-1\n[2],1.5\n", "utf-8")
     with pytest.raises(ValueError, match=r"row 0 of a\.csv must hold .* in `target`, got '-1'"):
         report.evaluate("a.csv", k=1)
@@ -380,7 +388,7 @@ def test_excluded_ids_beyond_scores_are_refused() -> None:
     scores = pd.DataFrame({"u": [1, 2], "preds": [[0.5, 0.9, 0.1]] * 2})
     truth = pd.DataFrame({"u": [1, 2], "target": [0, 1], "seen": [[99], [0]]})
     with pytest.raises(ValueError, match="below the 3 candidates"):
-        report.evaluate(scores, truth=truth, query="u", exclude="seen", k=1)
+        report.evaluate(report.Source(scores, truth=truth, query="u"), exclude="seen", k=1)
 
 
 def compared(*files: str) -> Any:
@@ -403,9 +411,9 @@ def test_saved_tensors_are_read_and_compared() -> None:
     assert compared("a.pt", "b.pt") == expected.values
     torch.save(scores[0], "alone.pth")
     np.save("target.npy", target.numpy())
-    assert torch.equal(report.read("alone.pth", truth="target.npy").target, target)
+    assert torch.equal(report.read(report.Source("alone.pth", truth="target.npy")).target, target)
     with pytest.raises(ValueError, match="`query` must be None for a file of arrays or tensors"):
-        report.read("a.pt", query="user")
+        report.read(report.Source("a.pt", query="user"))
 
 
 def test_predictions_of_libcity_are_read_and_compared() -> None:
@@ -428,7 +436,7 @@ def test_dicts_in_files_are_read_and_compared() -> None:
     Path("t.json").write_text(json.dumps(truth), "utf-8")
     Path("a.json").write_text(json.dumps(RUN), "utf-8")
     Path("b.json").write_text(json.dumps({"q2": {"a": 1}, "q1": {"a": 1}}), "utf-8")
-    found = report.read("a.json", truth="t.json")
+    found = report.read(report.Source("a.json", truth="t.json"))
     assert found.vocabulary is not None
     assert [found.vocabulary[x] for x in found.target.tolist()] == ["b", "a", "c"]
     values = compared("a.json", "b.json", "--truth", "t.json")
@@ -460,8 +468,8 @@ def test_times_as_text_in_two_spellings_are_warned_of(key: list[str]) -> None:
     named: Any = {"query": key, "item": "item", "score": "s", "k": 1}
     rows = truth.assign(u=["2024-01-01 09:00", "2024-01-01T10:00"], s=0.9)
     with pytest.warns(UserWarning, match=r"'u' .* differ only in how a time is written"):
-        assert report.evaluate(rows, truth=truth, **named).values["acc_at_1"] == 0.5
+        assert evaluate_table(rows, truth=truth, **named).values["acc_at_1"] == 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for u in (truth.u, ["2024-01-01 09:00", "2024-01-01 11:00"]):
-            report.evaluate(rows.assign(u=u), truth=truth, **named)
+            evaluate_table(rows.assign(u=u), truth=truth, **named)

@@ -19,6 +19,7 @@ from nextloc_metrics import report
 from nextloc_metrics.core.queries.answers import OUTCOMES
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report.files.answer_texts import Reader
+from table_doors import evaluate_table
 
 # Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
 LETTERS = "aé \"'\\,[]{}:`\n\t10-_<>/“”。שاカ漢\u200f"
@@ -316,13 +317,13 @@ def test_a_table_of_objects(form: str, tmp_path: Path) -> None:
         command += ["--answers", "form=json", "--answers", "key=id", "--format", "json"]
         shown = run(*command)
         assert json.loads(shown.stdout)["mrr"]["value"] == 0.5
-    found = report.evaluate(rows, answers={"form": "json", "key": "id"}, **how)
+    found = evaluate_table(rows, answers={"form": "json", "key": "id"}, **how)
     assert (found.values["mrr"], found.values["answered"]) == (0.5, 1)
     if form != "frame":
         with pytest.warns(
             UserWarning, match=r"3 of 3 .* unreadable; 3 are lists of objects.*`key`"
         ):
-            found = report.evaluate(rows, answers={"form": "json"}, **how)
+            found = evaluate_table(rows, answers={"form": "json"}, **how)
         assert (found.values["mrr"], found.values["unreadable"], found.card["objects"]) == (0, 1, 3)
         with pytest.raises(ValueError, match=r"objects.*'key'|read them with `answers`|several"):
             report.evaluate(rows, k=1)
@@ -381,18 +382,20 @@ def test_answers_add_up(tmp_path: Path) -> None:
     parts = []
     for of in (slice(0, 4), slice(4, 10)):
         part = report.Evaluator(k=(1, 3))
-        part.add(Batch(found[of], target[of], groups={"user": users[of]}))
+        part.update(Batch(found[of], target[of], groups={"user": users[of]}))
         parts.append(report.Evaluator.from_bytes(part.to_bytes()))
     both = report.Evaluator(k=(1, 3)).merge(parts[0]).merge(parts[1]).result()
     assert (both.values, both.intervals, both.card) == (e.values, e.intervals, e.card)
     both.save(tmp_path / "a.npz")
     assert report.merge([tmp_path / "a.npz"]).card == e.card
     other = report.Evaluator(k=(1, 3))
-    other.add(Batch(report.read_answers(["[]"], ids=IDS, take="last"), [0], groups={"user": ["a"]}))
+    other.update(
+        Batch(report.read_answers(["[]"], ids=IDS, take="last"), [0], groups={"user": ["a"]})
+    )
     with pytest.raises(ValueError, match="`answers`"):
         parts[0].merge(other)
     with pytest.raises(ValueError, match="answers read by"):
-        parts[1].add(Batch([[1]], [0], groups={"user": ["a"]}))
+        parts[1].update(Batch([[1]], [0], groups={"user": ["a"]}))
     for options, message in [
         ({"num_locations": 5}, "`num_locations` must be 4"),
         ({}, "below the 4"),
@@ -422,12 +425,12 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
         "k": (1, 3),
     }
     how = {"k": 4}
-    found = report.evaluate(answers, answers=how, **options)
+    found = evaluate_table(answers, answers=how, **options)
     assert "cannot be seen" in found.card["answers"]
     assert "missing" not in found.values
     queries = write_table(tmp_path, "query", [*rows[:1], ("q9", IDS[3], "c"), *rows[:0:-1]])
     for key in ("id", ["user", "id"]):
-        joined = report.evaluate(answers, answers=how, truth=queries, query=key, **options)
+        joined = evaluate_table(answers, answers=how, truth=queries, query=key, **options)
         assert joined.values == evaluated().values
         assert joined.card["missing"] == 1
     extra = write_table(tmp_path, "extra", [*rows, ("q77", "Home", "a", "[]")])
@@ -444,7 +447,7 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     ]:
         table = write_table(tmp_path, "answer", [(*x[:3], f"It is {x[3]}\n.") for x in rows])
         with pytest.raises((TypeError, ValueError), match=message):
-            report.evaluate(table, **{**options, **wrong})
+            evaluate_table(table, **{**options, **wrong})
     for table, message in [
         (extra, "got none for 1 of them, the first .*'q77'"),
         (twice, "a query once in `id`, got 'q0' twice"),
@@ -452,7 +455,7 @@ def test_a_table_of_answers(tmp_path: Path) -> None:
     ]:
         options["preds"] = table.stem
         with pytest.raises(ValueError, match=message):
-            report.evaluate(table, answers=how, truth=queries, query="id", **options)
+            evaluate_table(table, answers=how, truth=queries, query="id", **options)
 
 
 def csv(*cells: str) -> bytes:

@@ -412,7 +412,7 @@ def test_parts_of_dicts_and_of_tensors_are_joined(tmp_path: Path) -> None:
         (".pt", None, "tensors"),
     ):
         rows = str(tmp_path / "[12]") + end
-        assert report.evaluate(rows, truth=truth, k=1).values["mrr"] == 0.75
+        assert report.evaluate(report.Source(rows, truth=truth), k=1).values["mrr"] == 0.75
         with pytest.raises(ValueError, match=rf"3\{end} must hold .*{says}"):
-            report.evaluate(str(tmp_path / f"*{end}"), truth=truth, k=1)
+            report.evaluate(report.Source(str(tmp_path / f"*{end}"), truth=truth), k=1)
     assert "must be an existing file" in run("score", str(tmp_path / "missing.json")).output

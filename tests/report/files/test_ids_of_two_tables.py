@@ -13,6 +13,7 @@ import pytest
 from doors import evaluated
 
 from nextloc_metrics import report
+from table_doors import read_table
 
 ITEMS: dict[str, Any] = {"query": "u", "item": "item", "score": "s"}
 LISTS: dict[str, Any] = {"query": "u"}
@@ -199,7 +200,7 @@ def test_grades_of_several_parts_are_padded_with_zeros(
     items = pd.DataFrame({"u": [*range(9)], "item": [3] * 9, "s": 0.5})
     rows = [(u, 3, 1) for u in range(9)] + [(8, 4, 2), (8, 5, 3)]
     files = as_files(tmp_path, items, pd.DataFrame(rows, columns=["u", "item", "grade"]))
-    found = report.read(files[0], truth=files[1], **ITEMS, grade="grade")
+    found = read_table(files[0], truth=files[1], **ITEMS, grade="grade")
     assert found.grades is not None
     assert found.grades.sum(1).tolist() == [1.0] * 8 + [6.0]
     assert found.target.shape == found.grades.shape

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from nextloc_metrics.cli.commands import main
-from nextloc_metrics.report import evaluate, read
+from nextloc_metrics.report import Source, evaluate, read
+from table_doors import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -45,11 +46,11 @@ def test_items_are_refused_with_the_arguments_that_read_them(
         frame.to_csv(tmp_path / "items.csv", index=False)
         rows: Any = table or frame
         with pytest.raises(ValueError, match="look like single items") as caught:
-            (read if table else evaluate)(rows, preds="place")
+            (read if table else evaluate)(Source(rows, preds="place"))
         named: Any = dict(re.findall("`([a-z]+)='([^']+)'`", str(caught.value)))
         named["query"] = named["query"].split(",")
         assert named == {"query": key, "item": "place", order: order}
-        found = evaluate(rows, **named, k=1)
+        found = evaluate_table(rows, **named, k=1)
         assert found.values["mrr"] == pytest.approx(expected)
         assert found.card["queries"] == len(frame[key].drop_duplicates())
 
@@ -102,7 +103,7 @@ def test_an_answer_in_a_list_is_a_query(tmp_path: Path) -> None:
     frame["place"] = [[x] for x in frame["place"]]
     frame.to_csv(tmp_path / "answers.csv", index=False)
     for table in (frame, tmp_path / "answers.csv"):
-        assert evaluate(table, preds="place", k=1).card["queries"] == len(frame)
+        assert evaluate(Source(table, preds="place"), k=1).card["queries"] == len(frame)
 
 
 def test_labels_of_items_are_grades() -> None:
@@ -111,8 +112,8 @@ def test_labels_of_items_are_grades() -> None:
     frame["label"] = (frame.place == frame.target) * 1
     named: Any = {"query": "user", "item": "place", "score": "score"}
     with pytest.raises(ValueError, match="`target='place'` and `grade='label'`"):
-        evaluate(frame, **named, target="label")
-    found = evaluate(frame, **named, target="place", grade="label", k=5, measures=["mrr"])
+        evaluate_table(frame, target="label", **named)
+    found = evaluate_table(frame, target="place", **named, grade="label", k=5, measures=["mrr"])
     assert found.values["mrr"] == pytest.approx(expected)  # without a relevant item it is 0
 
 
@@ -121,10 +122,10 @@ def test_a_score_of_an_item_is_a_number(tmp_path: Path) -> None:
     items = pd.DataFrame({"user": [1, 1, 2], "item": [3, 4, 3], "score": [0.5, 0.9, 0.1]})
     truth = pd.DataFrame({"user": [1, 2], "item": [3, 3]})
     named: Any = {"truth": truth, "query": "user", "item": "item", "score": "score", "k": 1}
-    assert evaluate(items, **named).values["acc_at_1"] == 0.5
+    assert evaluate_table(items, **named).values["acc_at_1"] == 0.5
     with pytest.raises(ValueError, match=r"row 0 of .* must hold a number in `score`, got '0.5'"):
-        evaluate(items.astype({"score": str}).astype({"score": object}), **named)
+        evaluate_table(items.astype({"score": str}).astype({"score": object}), **named)
     for number, score in enumerate(["1", "bad"]):
         (tmp_path / f"{number}.csv").write_text(f"user,item,score\n{number},3,{score}\n", "utf-8")
     with pytest.raises(ValueError, match=r"line 2.* of .*1\.csv must hold a number in `score`"):
-        evaluate(tmp_path, **named)
+        evaluate_table(tmp_path, **named)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from nextloc_metrics.report import evaluate
+from nextloc_metrics.report import Source, evaluate
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -97,4 +97,4 @@ def test_items_of_another_table_are_warned_of() -> None:
     rows = pd.DataFrame({"user": range(12), "item": [f"loc_{x}" for x in range(12)], "rank": 1})
     truth = pd.DataFrame({"user": range(12), "item": [str(x) for x in range(12)]})
     with pytest.warns(UserWarning, match="No id of 12 lists is the target of any query"):
-        evaluate(rows, truth=truth, query="user", item="item", rank="rank", k=1)
+        evaluate(Source(rows, truth=truth, query="user", item="item", rank="rank"), k=1)

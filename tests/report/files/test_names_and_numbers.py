@@ -11,6 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from doors import evaluated
+from pyarrow import parquet
+
+from nextloc_metrics import report
 
 
 def lines(folder: Path, *rows: tuple[Any, Any]) -> Path:
@@ -72,6 +75,14 @@ def test_the_remedy_fits_the_cell(
     with pytest.raises(ValueError, match=says) as error:
         evaluated(lines(tmp_path, *rows))
     assert not_said not in str(error.value)
+
+
+@pytest.mark.parametrize("cell", ["['-5', 7]", "['-5', '7']", "-5"])
+def test_a_name_below_zero_is_what_it_is_written_as(cell: str, tmp_path: Path) -> None:
+    """In a column of text with a type it is a name, alone and in lists of one kind or of two."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"preds": [cell], "target": ["b"]}), path)
+    assert (report.read(path).vocabulary or ())[:2] == ("b", "-5")
 
 
 @pytest.mark.parametrize(("target", "is_written"), [([3, 5], False), ([[3], [5, 3]], True)])

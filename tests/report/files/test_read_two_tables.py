@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
+from table_doors import evaluate_table, read_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -109,7 +110,7 @@ def test_read_has_keys_and_counts(truth: Path, tmp_path: Path) -> None:
     for name, answers in MODELS.items():
         path = write_items(tmp_path / f"{name}.csv", answers)
         columns: Any = {"query": ["user", "time"], "item": "place", "score": "score"}
-        found = report.read(path, truth=truth, **columns)
+        found = read_table(path, truth=truth, **columns)
         keys = zip(found.groups["user"], map(int, found.groups["time"]), strict=True)
         assert [*keys] == [*TRUTH]
         assert found.vocabulary is not None
@@ -118,7 +119,7 @@ def test_read_has_keys_and_counts(truth: Path, tmp_path: Path) -> None:
         numbers.append(found.target.tolist())
     assert numbers[0] == numbers[1]
     with pytest.raises(ValueError, match="`item` needs `truth`, the table of the relevant ids"):
-        report.read(path, item="place", score="score")
+        report.read(report.Source(path, item="place", score="score"))
 
 
 @pytest.mark.parametrize("last", [None, float("nan")])
@@ -127,10 +128,10 @@ def test_columns_of_ids_beside_gaps_are_ids(last: float | None) -> None:
     rows = pd.DataFrame({"q": [1, 2], "p_0": [2.0, 1.0], "p_1": [0.0, last]})
     truth = pd.DataFrame({"q": [1, 2], "target": [2, 0]})
     form: dict[str, Any] = {"truth": truth, "query": "q", "preds": "p_*", "k": 1}
-    assert report.evaluate(rows, **form, num_locations=3).values["mrr"] == 0.5
+    assert evaluate_table(rows, **form, num_locations=3).values["mrr"] == 0.5
     rows["p_1"] = [0.5, 1.5]
     with pytest.raises(ValueError, match=r"row 0 of .* must hold whole numbers .*got 0\.5"):
-        report.evaluate(rows, **form)
+        evaluate_table(rows, **form)
 
 
 def test_times_are_equal_however_they_are_written(tmp_path: Path) -> None:
@@ -141,11 +142,11 @@ def test_times_are_equal_however_they_are_written(tmp_path: Path) -> None:
     truth = pd.DataFrame({"t": written, "target": [1, 2, 3]})
     truth.to_csv(tmp_path / "truth.csv", index=False)
     for other in (truth, tmp_path / "truth.csv"):
-        found = report.evaluate(rows, truth=other, query="t", k=1, num_locations=4)
+        found = report.evaluate(report.Source(rows, truth=other, query="t"), k=1, num_locations=4)
         assert (found.values["acc_at_1"], found.card.get("missing", 0)) == (1, 0)
     truth.loc[2, "t"] = "soon"
     with pytest.raises(ValueError, match=r"row 2 of DataFrame must hold a time, as in .* 'soon'"):
-        report.evaluate(rows, truth=truth, query="t", num_locations=4)
+        report.evaluate(report.Source(rows, truth=truth, query="t"), num_locations=4)
 
 
 # The queries of two instants, 14:00 and 18:00 UTC, of which the second is right.
@@ -164,7 +165,9 @@ def of_times(rows: Any, times: Any, folder: Path, form: str = "pandas") -> float
         save = truth.to_csv if form == "csv" else truth.to_json
         save(path, **({"index": False} if form == "csv" else {"orient": "records", "lines": True}))
     found = report.evaluate(
-        rows, truth=truth if form == "pandas" else path, query="t", k=1, num_locations=10
+        report.Source(rows, truth=truth if form == "pandas" else path, query="t"),
+        k=1,
+        num_locations=10,
     )
     return found.values["acc_at_1"]
 

@@ -13,6 +13,7 @@ import pytest
 from doors import run
 
 from nextloc_metrics import report
+from table_doors import evaluate_table, read_table
 
 NAMES: dict[str, Any] = {"query": "user", "item": "item", "score": "score"}
 
@@ -52,7 +53,7 @@ def test_the_values_are_those_of_scores_of_all_locations(
     if form != "pandas":
         rows = tmp_path / f"items.{form}"
         items.to_csv(rows, index=False) if form == "csv" else items.to_parquet(rows)
-    found = report.evaluate(rows, truth=truth, **NAMES, k=(1, 3))
+    found = evaluate_table(rows, truth=truth, **NAMES, k=(1, 3))
     assert found.card["tied"] == expected.card["tied"] > 0
     assert found.card["repeated_items"] == 60
     assert found.values.keys() == expected.values.keys()
@@ -65,9 +66,9 @@ def test_the_order_of_tied_names_does_not_depend_on_the_truth() -> None:
     items = pd.DataFrame({"user": [1, 1, 2, 2], "item": ["b", "a", "b", "c"], "score": 0.5})
     truth = pd.DataFrame({"user": [1, 2], "item": ["b", "c"]})
     # decisions a and b; b has one target and one decision, which is wrong; c one target
-    assert report.evaluate(items, truth=truth, **NAMES, k=1).values["f1"] == 0
+    assert evaluate_table(items, truth=truth, **NAMES, k=1).values["f1"] == 0
     # with a vocabulary ids are its positions, and its first one decides
-    found = report.evaluate(items, truth=truth, **NAMES, k=1, vocabulary=["c", "b", "a"])
+    found = evaluate_table(items, truth=truth, vocabulary=["c", "b", "a"], **NAMES, k=1)
     assert found.values["f1"] == 1
 
 
@@ -75,7 +76,7 @@ def said_of(items: pd.DataFrame, truth: pd.DataFrame) -> tuple[Any, ...]:
     """The warnings, the notes, the chance level and the names of the card."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = report.evaluate(items, truth=truth, **NAMES, k=1)
+        found = evaluate_table(items, truth=truth, **NAMES, k=1)
     names = {x for x in found.card if not x.startswith(("tied", "interval"))}
     notes = [x for x in str(found).splitlines() if "lists are cut" in x]
     return [str(x.message) for x in caught], notes, found.chance, names
@@ -98,7 +99,7 @@ def test_a_repeated_item_counts_once_at_its_best_score(scores: list[float]) -> N
     """It takes no other rank, with ties and without."""
     items = pd.DataFrame({"user": 1, "item": [8, 8, 5], "score": scores})
     truth = pd.DataFrame({"user": [1], "item": [5]})
-    found = report.evaluate(items, truth=truth, **NAMES, k=1)
+    found = evaluate_table(items, truth=truth, **NAMES, k=1)
     assert found.values["mrr"] == (0.75 if len({*scores}) == 1 else 0.5)
     assert found.card["repeated_items"] == 1
 
@@ -108,12 +109,12 @@ def test_what_is_read_keeps_the_ties(tmp_path: Path) -> None:
     items, truth = items_of(1)
     items.to_csv(tmp_path / "a.csv", index=False)
     truth.to_csv(tmp_path / "truth.csv", index=False)
-    found = report.read(tmp_path / "a.csv", truth=tmp_path / "truth.csv", **NAMES)
-    expected = report.evaluate(tmp_path / "a.csv", truth=tmp_path / "truth.csv", **NAMES, k=1)
+    found = read_table(tmp_path / "a.csv", truth=tmp_path / "truth.csv", **NAMES)
+    expected = evaluate_table(tmp_path / "a.csv", truth=tmp_path / "truth.csv", **NAMES, k=1)
     again = report.evaluate(found.preds, found.target, k=1)
     assert (again.values, again.card["tied"]) == (expected.values, expected.card["tied"])
     items.assign(score=-items.score).to_csv(tmp_path / "b.csv", index=False)
-    other = report.read(tmp_path / "b.csv", truth=tmp_path / "truth.csv", **NAMES)
+    other = read_table(tmp_path / "b.csv", truth=tmp_path / "truth.csv", **NAMES)
     both = report.compare({"a": found.preds, "b": other.preds}, found.target, k=1)
     shown = run(
         "compare", str(tmp_path / "a.csv"), str(tmp_path / "b.csv"), "--truth",

@@ -21,6 +21,7 @@ from doors import check_read, check_refused, evaluated, ids_read, made, records,
 
 from nextloc_metrics import report
 from nextloc_metrics.report.files.suffixes import SUFFIXES
+from table_doors import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -108,7 +109,7 @@ def test_the_order_of_many_rows(form: str, tmp_path: Path) -> None:
         rows = (f'{{"preds": {x}, "target": {y}}}\n' for x, y in zip(lists, ids, strict=True))
         path.write_text("".join(rows), "utf-8")
     check_refused(path, r"\[-5\]", at=wrong)
-    found = report.read(path, on_error="miss")
+    found = report.read(report.Source(path, on_error="miss"))
     assert (found.missed, found.target.tolist()) == (1, ids)
     assert found.preds.flatten().tolist() == [*ids[:wrong], -1, *ids[wrong + 1 :]]
 
@@ -588,7 +589,7 @@ def test_a_label_in_words_needs_an_id(answer: str, label: str, ids: Any, tmp_pat
     path = written(records(*[{"predict": answer, "label": label, "target": 0}] * 2), tmp_path)
     named: dict[str, Any] = {"preds": "predict", "target": "label", "vocabulary": ids}
     with pytest.raises(ValueError, match=r"row 0 .*column with its id.*read_answers") as error:
-        report.evaluate(path, **named, answers={"form": "json"}, k=1)
+        evaluate_table(path, answers={"form": "json"}, **named, k=1)
     assert "padding" not in str(error.value)
 
 
@@ -671,7 +672,7 @@ def test_a_row_that_is_no_scores(wrong: Any, tmp_path: Path) -> None:
     right = {"preds": [0.5, 1], "target": 1}
     path = written(records(right, {"preds": wrong, "target": 0}), tmp_path)
     check_refused(path, "scores", at=1)
-    found = report.read(path, on_error="miss")
+    found = report.read(report.Source(path, on_error="miss"))
     assert (found.preds[1].isnan().all(), found.missed) == (True, 1)
     assert evaluated(path, on_error="miss").values["acc_at_1"] == 0.5
 
@@ -691,7 +692,7 @@ def test_text_is_numbered_in_rising_order_of_the_targets(form: str, tmp_path: Pa
         assert found.vocabulary is not None
         assert found.vocabulary[:3] == ("Cafe (north)", "{b}", "Ä")
         assert found.target.tolist() == [1, 0, 2]
-        found = report.read(rows, vocabulary=[*target, "Bar"])
+        found = report.read(report.Source(rows, vocabulary=[*target, "Bar"]))
         assert (found.target.tolist(), found.preds[0].tolist()) == ([0, 1, 2], [1, 3])
     check_refused(rows, "`target`", r"Cafe \(north\)", at=1, vocabulary=["{b}", "Ä"])
     check_refused(rows, "`vocabulary`", "'Ä' twice", vocabulary=["Ä", *target])
@@ -701,13 +702,13 @@ def test_a_vocabulary_of_integers(tmp_path: Path) -> None:
     """Ids have their positions; in text they are text, and no mixture is one."""
     rows = {"preds": [[20, 10], [30, 40], [40, -1]], "target": [10, 20, 20]}
     path = made(rows, ".parquet", tmp_path)
-    found = report.read(path, vocabulary=[20, 10])
+    found = report.read(report.Source(path, vocabulary=[20, 10]))
     assert (found.preds.tolist(), found.target.tolist()) == ([[0, 1], [2, 3], [3, -1]], [1, 0, 0])
     assert ids_read(path, vocabulary=["20", "10"])[0] == [["20", "10"], ["30", "40"], ["40"]]
     assert evaluated(path, vocabulary=[20, 10, 7]).card["candidates"] is None
     check_refused(path, "`target`", "20", at=1, vocabulary=[10, 30])
     with pytest.raises(TypeError, match="`vocabulary` must be all text or all integers"):
-        report.read(path, vocabulary=["10", 20])
+        report.read(report.Source(path, vocabulary=["10", 20]))
 
 
 def test_sparse_ids_are_numbered(tmp_path: Path) -> None:
@@ -780,7 +781,7 @@ def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
     wide = scores.astype(np.longdouble)
     for kind in (scores, np.asfortranarray(scores), scores.astype(">f8"), wide):
         np.save(path, kind)
-        found = report.read(path, truth=other)
+        found = report.read(report.Source(path, truth=other))
         assert evaluated(path, target=str(other)).values == expected
         assert report.evaluate(found.preds, found.target, k=1).values == expected
         if kind.dtype == float and kind.dtype.isnative:
@@ -808,7 +809,7 @@ def test_arrays_of_one_id_per_query_are_lists(tmp_path: Path) -> None:
     check_read(tmp_path / "a.npz", [[3], [2], []], [3, 5, 1])
     np.save(tmp_path / "a.npy", [3, 2, -1])
     np.save(tmp_path / "b.npy", [3, 5, 1])
-    found = report.read(tmp_path / "a.npy", truth=tmp_path / "b.npy")
+    found = report.read(report.Source(tmp_path / "a.npy", truth=tmp_path / "b.npy"))
     assert (found.preds.tolist(), found.target.tolist()) == ([[3], [2], [-1]], [3, 5, 1])
     np.savez(tmp_path / "a.npz", preds=[[1, -7], [2, 3]], target=[1, 2])
     check_refused(tmp_path / "a.npz", r"\[1, -7\]", at=0)
@@ -897,7 +898,7 @@ def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Pa
     (run, both), needs = ("a.run", "*.run"), "`truth` must be the file of the judgements"
     for rows, truth, rule in ((run, "a", says), (run, None, needs), (both, "a", "one run")):
         with pytest.raises(ValueError, match=rule):
-            report.read(tmp_path / rows, truth=truth and tmp_path / f"{truth}.qrels")
+            report.read(report.Source(tmp_path / rows, truth=truth and tmp_path / f"{truth}.qrels"))
 
 
 @pytest.mark.parametrize("form", FORMS)

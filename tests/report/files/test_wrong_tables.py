@@ -14,6 +14,7 @@ import torch
 from doors import check_read, check_refused, evaluated, made, run
 
 from nextloc_metrics import report
+from table_doors import evaluate_table
 
 LISTS: dict[str, Any] = {"preds": [[5, 3], [7, 5]], "target": [5, 5]}
 TRUTH: dict[str, Any] = {"user": [1, 2], "target": [5, 5]}
@@ -78,10 +79,14 @@ def test_a_record_of_lists_is_a_record(answer: list[Any], tmp_path: Path) -> Non
 
 def test_columns_and_records_in_memory() -> None:
     """Each is refused with the call that makes a frame of it; a frame of arrays there is none."""
-    frame, says = pd.DataFrame(LISTS), r"`rows` must be a table.* pass `pandas\.DataFrame\(rows\)`"
+    frame = pd.DataFrame(LISTS)
+    says = r"`{0}` must be a table.* pass `pandas\.DataFrame\({0}\)`"
     for rows in (LISTS, frame.to_dict(), frame.to_dict("records"), {**LISTS, "user": ["a", "b"]}):
-        with pytest.raises(TypeError, match=says):
+        name = "preds" if isinstance(rows, list) else "rows"
+        with pytest.raises(TypeError, match=says.format(name)):
             report.evaluate(rows, k=1)
+        with pytest.raises(TypeError, match=says.format("rows")):
+            report.evaluate(report.Source(rows), k=1)
         assert report.evaluate(pd.DataFrame(rows), k=1).values["acc_at_1"] == 0.5
     for kind in (np.array, torch.tensor):
         arrays = {name: kind(x) for name, x in LISTS.items()}
@@ -105,7 +110,7 @@ def test_two_tables_in_memory(rows: dict[str, Any], named: dict[str, Any]) -> No
         ):  # fmt: skip
             says = rf"`{name}` must be a table.* pass `pandas\.DataFrame\({name}\)`"
             with pytest.raises(TypeError, match=says):
-                report.evaluate(found, truth=truth, **named, k=1)
+                evaluate_table(found, truth=truth, **named, k=1)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +120,10 @@ def test_a_truth_beside_a_table_is_one(truth: Any) -> None:
     """The error has the call that makes a frame of it, which is read."""
     rows = pd.DataFrame(SCORED)
     with pytest.raises(TypeError, match=r"`truth` must be a table where `rows` is one") as error:
-        report.evaluate(rows, truth=truth, **ITEMS, k=1)
+        evaluate_table(rows, truth=truth, **ITEMS, k=1)
     (call,) = [x for x in str(error.value).split("`") if x.startswith("pandas.DataFrame")]
     frame = eval(call, {"pandas": pd, "truth": truth})
-    found = report.evaluate(rows, truth=frame, **ITEMS, k=1)
+    found = evaluate_table(rows, truth=frame, **ITEMS, k=1)
     assert next(found.values[x] for x in ("acc_at_1", "recall_at_1") if x in found.values) == 0.5
 
 
@@ -145,13 +150,13 @@ def test_items_that_are_no_ids_are_named(wrong: str, form: str, tmp_path: Path) 
     says = rf"the items are {what}, not ids; .*the ids alone and best first"
     if form == "dict":
         with pytest.raises(ValueError, match=says):
-            report.evaluate({1: items}, truth={1: [5]}, k=1)
+            report.evaluate(report.Source({1: items}, truth={1: [5]}), k=1)
         return
     frame = pd.DataFrame({"user": [1, 2], "preds": [items, items], "target": [5, 5]})
     if form == "two":
         truth = frame[["user", "target"]]
         with pytest.raises(ValueError, match=says):
-            report.evaluate(frame[["user", "preds"]], truth=truth, query="user", k=1)
+            report.evaluate(report.Source(frame[["user", "preds"]], truth=truth, query="user"), k=1)
         return
     rows: Any = frame
     if form == ".csv":
@@ -187,9 +192,11 @@ def test_a_row_per_item_is_named_by_its_columns(tmp_path: Path) -> None:
 def test_a_sparse_matrix_is_made_dense() -> None:
     """With targets and without."""
     matrix = pytest.importorskip("scipy.sparse").csr_matrix(np.eye(3))
-    for beside in ({"target": [0, 1, 2]}, {"truth": matrix}, {}):
+    for target in ([0, 1, 2], None):
         with pytest.raises(TypeError, match=r"use `preds\.toarray\(\)`"):
-            report.evaluate(matrix, k=1, **beside)
+            report.evaluate(matrix, target, k=1)
+    with pytest.raises(TypeError, match=r"`rows` must be a path, .* a table .* got csr_matrix"):
+        report.evaluate(report.Source(matrix), k=1)
 
 
 # Zeros in front of ids ---------------------------------------------------------------------------
@@ -213,7 +220,7 @@ def test_ids_that_lost_their_zeros_are_read_again_as_text(
             for i, table in enumerate(tables):
                 table.to_csv(tmp_path / f"{i}.csv", index=False)
                 tables[i] = tmp_path / f"{i}.csv"
-        return report.evaluate(tables[0], truth=tables[1] if tables[1:] else None, **options)
+        return evaluate_table(tables[0], truth=tables[1] if tables[1:] else None, **options)
 
     says = r"zeros in front.*`pandas.read_csv\(path, dtype=str\)`"
     with pytest.raises(ValueError, match=says) as error:

@@ -16,7 +16,7 @@ from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import sums
 from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.means.keyed_sums import SORTED_AT_ONCE, KeyedSums, number_keys
+from nextloc_metrics.core.means.keyed_sums import KeyedSums, number_keys
 from nextloc_metrics.core.queries.batch import GroupKind, GroupLabels
 from nextloc_metrics.core.queries.checks import as_number, check_positive, or_none
 from nextloc_metrics.core.queries.keys import NO_KEY, key_of
@@ -30,7 +30,7 @@ Average = Literal["groups", "queries"]
 _OF_METRIC = (
     "record",
     "largest_value",
-    "_factor",
+    "score_factor",
     "unit",
     "higher_is_better",
     "plot_lower_bound",
@@ -68,7 +68,7 @@ def sum_by_keys(
     def read() -> Tensor:
         return torch.stack(kinds, 1).masked_fill(~is_counted[:, None], NO_KEY)
 
-    if len(rows) <= SORTED_AT_ONCE or not rows.is_cpu:
+    if len(rows) <= KeyedSums.sorted_at_once or not rows.is_cpu:
         return KeyedSums([torch.cat([read(), rows], 1)], len(by), names)
     distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(read()))
     summed = rows.new_zeros(len(distinct), rows.shape[1]).index_add(0, numbers, rows)
@@ -280,7 +280,7 @@ class Grouped(RecordMetric):
         group_sums = self._read_sums()
         if self.average == "queries":
             group_sums = group_sums.sum(0)
-        means = exact.mean(group_sums) * self._factor
+        means = exact.mean(group_sums) * self.score_factor
         return means.nanmean() if self.average == "groups" else means
 
     def gap(self, confidence_level: float = 0.95) -> Gap:
@@ -318,9 +318,9 @@ class Grouped(RecordMetric):
         low, high = estimate.interval(1 - (1 - confidence_level) / len(groups))
         best, worst = int(estimate.mean.argmax()), int(estimate.mean.argmin())
         return Gap(
-            float(estimate.mean[best] - estimate.mean[worst]) * self._factor,
-            max(0.0, float(low.max() - high.min())) * self._factor,
-            float(high.max() - low.min()) * self._factor,
+            float(estimate.mean[best] - estimate.mean[worst]) * self.score_factor,
+            max(0.0, float(low.max() - high.min())) * self.score_factor,
+            float(high.max() - low.min()) * self.score_factor,
             *(self.key_names.get(key, key) for key in every[groups[[best, worst]]].tolist()),
         )
 

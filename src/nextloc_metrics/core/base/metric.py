@@ -105,6 +105,7 @@ class RecordMetric(BaseMetric, ABC):
         group_kind: the groups that it has sums of; None without groups.
         key_names: the texts of keys that are hashes, as this process has read them; also of other
             processes after a table.
+        score_factor: what a score is multiplied by, the largest value if that is finite.
     """
 
     is_differentiable = False
@@ -304,7 +305,7 @@ class RecordMetric(BaseMetric, ABC):
         estimate = self._estimate_of_all()
         if estimate.link is not None:
             RecordMetric.estimate(self)  # raises
-        return self._by_key(rounded(estimate.standard_error * self._factor, self.device))
+        return self._by_key(rounded(estimate.standard_error * self.score_factor, self.device))
 
     def interval(self, confidence_level: float = 0.95) -> Any:
         """Return the bounds of the confidence interval for the mean over all possible queries.
@@ -337,7 +338,7 @@ class RecordMetric(BaseMetric, ABC):
         """
         intervals.check_confidence_level(confidence_level)
         low, high = (
-            rounded(bound * self._factor, self.device)
+            rounded(bound * self.score_factor, self.device)
             for bound in self._estimate_of_all().interval(confidence_level)
         )
         if not self.key_labels:
@@ -376,8 +377,8 @@ class RecordMetric(BaseMetric, ABC):
         return self.largest_value < math.inf
 
     @cached_property
-    def _factor(self) -> float:
-        """What a score is multiplied by."""
+    def score_factor(self) -> float:
+        """What a score is multiplied by, the largest value if that is finite."""
         return self.largest_value if self._is_bounded else 1.0
 
     @cached_property
@@ -401,6 +402,25 @@ class RecordMetric(BaseMetric, ABC):
         if isinstance(self._form, KeyedState):
             return self._form.read(held, self._device)
         return held  # type: ignore[no-any-return]
+
+    def held(self) -> Any:
+        """Return the state as it is held, for `restore`; sums by key may be in several parts."""
+        return vars(self)[self._state_name]
+
+    def restore(self, held: Any) -> None:
+        """Replace the state by what `held` returned, of this metric or of an equal one."""
+        vars(self).update({self._state_name: held, "_computed": None})
+        self._update_count += 1  # without this, TorchMetrics warns in `compute`
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by name; they are fixed."""
+        return dict(self._options)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the state is sums by key."""
+        return isinstance(self._form, KeyedState)
 
     def _of_all_processes(self, read: Callable[[], Value]) -> Value:
         """Return `read()`, called while the state is summed over all processes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,9 +11,6 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import begins
 from nextloc_metrics.core.queries.keys import NO_KEY, join_names
-
-#: so many entries are appended before they are sorted, however few the keys are
-SORTED_AT_ONCE = 1 << 15
 
 
 class KeyedSums:
@@ -35,6 +32,9 @@ class KeyedSums:
         tensor([[3, 1],
                 [7, 3]])
     """
+
+    #: so many entries are appended before they are sorted, however few the keys are
+    sorted_at_once: ClassVar[int] = 1 << 15
 
     def __init__(
         self, entries: Sequence[Tensor], num_keys: int, names: Mapping[int, str] | None = None
@@ -61,7 +61,7 @@ class KeyedSums:
         appended += [x.to(merged.device) for x in self.entries]  # with `compute_on_cpu`
         while len(appended) > 1 and len(appended[-2]) < 2 * len(appended[-1]):
             appended[-2:] = [torch.cat(appended[-2:])]
-        if sum(map(len, appended)) <= max(len(merged), SORTED_AT_ONCE):
+        if sum(map(len, appended)) <= max(len(merged), self.sorted_at_once):
             return [merged, *appended]
         every = torch.cat(appended)
         if self.num_keys == 1 and (added := _add_to(merged, every)) is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.core.queries.messages import describe, got, short
+from nextloc_metrics.core.queries.messages import as_row, describe, got, short
 
 
 class Column(Protocol):
@@ -108,7 +108,7 @@ def read_array(
         if _is_missing(text):
             raise _missing(name, row)
         raise TypeError(
-            f"`{name}` must be all text or all numbers, got {short(text)} in row {row}; "
+            f"`{name}` must be all text or all numbers, got {short(text)} in {as_row(row)}; "
             "convert all values with `str`."
         )
     return texts
@@ -264,8 +264,8 @@ def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
         return pad_rows(flat.astype(np.int64), lengths, -1)
     other = int(np.flatnonzero(lengths != lengths[0])[0])
     raise ValueError(
-        f"`{name}` must have rows of one length unless they are lists of ids, got row {other} of "
-        f"length {lengths[other]} after rows of {lengths[0]}."
+        f"`{name}` must have rows of one length unless they are lists of ids, got {as_row(other)} "
+        f"of length {lengths[other]} after rows of {lengths[0]}."
     )
 
 
@@ -290,7 +290,7 @@ def _is_missing(value: Any) -> bool:
 def _missing(name: str, row: int) -> ValueError:
     fill = "set the value to `ignore_index`" if name == "target" else "fill the value"
     return ValueError(
-        f"`{name}` must have no missing value, got one in row {row}; drop the row, or {fill}."
+        f"`{name}` must have no missing value, got one in {as_row(row)}; drop the row, or {fill}."
     )
 
 
@@ -312,6 +312,15 @@ def is_repeat(ids: Tensor) -> Tensor:
     again = torch.zeros_like(in_order, dtype=torch.bool)
     again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
     return torch.zeros_like(again).scatter(-1, order, again)
+
+
+def remove_from_lists(
+    lists: Tensor, removed: Tensor, scores: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Remove ids of lists `[N, K]` with their scores; later ids move up."""
+    order = removed.to(torch.uint8).argsort(dim=1, stable=True)
+    scores = None if scores is None else scores.gather(1, order)
+    return lists.masked_fill(removed, -1).gather(1, order), scores
 
 
 def row_sum(values: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from nextloc_metrics.core.queries.checks import (
     is_integer,
 )
 from nextloc_metrics.core.queries.keys import Grouping, read_keys
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.messages import as_row, describe, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 
 
@@ -38,7 +38,8 @@ class Batch:
     of `target`.
     `absent`, bool `[N]`, is true of a row that stands for predictions that are missing. `scores`,
     floating in the shape of lists, are those of their ids, which fall along a list: neighbours with
-    equal scores are tied, and stand in the order of their ids.
+    equal scores are tied, and stand in the order of their ids. `counts` are what only the reader of
+    the rows knows, by the names of an evaluation's card, such as `{"broken_answers": 1}`.
     """
 
     preds: Any
@@ -54,6 +55,7 @@ class Batch:
     grades: Array | None = None
     absent: Tensor | None = None
     scores: Tensor | None = None
+    counts: Mapping[str, int] | None = None
 
     @property
     def has_ids(self) -> bool:
@@ -307,8 +309,8 @@ class GroupLabels:
         wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
         if wrong is not None:
             raise ValueError(
-                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
-                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
+                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in "
+                f"{as_row(wrong)}; make labels of all data with `GroupLabels.from_values(...)`."
             )
         return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
 

@@ -1,8 +1,13 @@
-"""Short descriptions of values for error messages, with a remedy for their type."""
+"""Short descriptions of values for error messages, with a remedy for their type.
+
+Messages name arguments between backticks, `k` or `k=5`. Columns that users name are written by
+`as_column`, and rows by `as_row`, as the shell names options instead, and counts from 1.
+"""
 
 from __future__ import annotations
 
 import reprlib
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,6 +16,9 @@ from torch import Tensor
 
 # Characters per value. A message has at most two values and 300 characters.
 _LONGEST = 72
+
+#: in messages for the shell, the mark that columns stand between until it prints them
+SHELL_MARK = ContextVar("SHELL_MARK", default="")
 
 _repr = reprlib.Repr()
 _repr.maxlevel = 2
@@ -51,6 +59,24 @@ def clip(text: str) -> str:
 def _shape(value: object) -> str | None:
     shape = None if isinstance(value, type) else getattr(value, "shape", None)
     return short(shape) if isinstance(shape, tuple) else None
+
+
+def as_column(name: object) -> str:
+    """Return the name of a column between backticks, or for the shell between its marks."""
+    mark = SHELL_MARK.get() or "`"
+    return f"{mark}{name}{mark}"
+
+
+def as_row(number: Any, line: int = 0) -> str:
+    """Return which row it is, by its number from 0, and its line; for the shell, one, from 1."""
+    if SHELL_MARK.get():
+        return f"line {line:,}" if line else f"row {number + 1} (from 1)"
+    return f"line {line:,}, row {number}" if line else f"row {number}"
+
+
+def wrong_cell(place: str, rule: str, column: str, value: str, remedy: str) -> ValueError:
+    """Return the error of a cell: where it is, what it must hold, what it holds, a remedy."""
+    return ValueError(f"{place} must hold {rule} in {as_column(column)}, got {value}; {remedy}.")
 
 
 def got(name: str, value: object) -> str:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.backends.reference import UNRETRIEVED
-from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync
+from nextloc_metrics.core.queries.arrays import Array, as_tensor, must_not_sync, remove_from_lists
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import (
     as_number,
@@ -113,16 +113,6 @@ def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
     return copy[:, :-1]
 
 
-def remove_from_lists(
-    lists: Tensor, excluded: Tensor, scores: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    """Remove ids `[N, E]` from lists `[N, K]` with their scores; later ids move up."""
-    removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
-    order = removed.to(torch.uint8).argsort(dim=1, stable=True)
-    scores = None if scores is None else scores.gather(1, order)
-    return lists.masked_fill(removed, -1).gather(1, order), scores
-
-
 Attributes = dict[str, Any]
 
 
@@ -177,7 +167,8 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     if excluded is not None:
         if checked is not None:  # what remains may be mostly repeats
             check_lists(lists, checked)
-        (lists, scores), checked = remove_from_lists(lists, excluded, scores), None
+        removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
+        (lists, scores), checked = remove_from_lists(lists, removed, scores), None
     blocks = None if scores is None else Blocks.of(lists, scores)
     depth = needs.depth if blocks is None else None  # a block may reach beyond it
     above = find_in_lists(lists, relevant.ids, depth, checked)

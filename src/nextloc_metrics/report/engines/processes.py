@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import torch
 
+from nextloc_metrics.core.queries.messages import SHELL_MARK
+
 Share = TypeVar("Share")
 Found = TypeVar("Found")
 
@@ -40,5 +42,11 @@ def divide(files: Sequence[str], workers: int) -> list[list[str]]:
 def run(count: Callable[[Share], Found], shares: Sequence[Share], workers: int) -> list[Found]:
     """Return `count(share)` for each share, in this order, from at most `workers` processes."""
     afresh, number = get_context("spawn"), min(workers, len(shares))  # no thread survives a fork
-    with ProcessPoolExecutor(number, afresh, torch.set_num_threads, (1,)) as pool:
+    with ProcessPoolExecutor(number, afresh, _begin, (SHELL_MARK.get(),)) as pool:
         return list(pool.map(count, shares))
+
+
+def _begin(mark: str) -> None:
+    """Use one thread, and make messages for who reads those of the first process."""
+    torch.set_num_threads(1)
+    SHELL_MARK.set(mark)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from array import array
@@ -26,16 +25,10 @@ from nextloc_metrics.core.queries.checks import (
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
-from nextloc_metrics.report.files.cells import CellReading, is_list, is_text, plain, split
-from nextloc_metrics.report.files.opening import FilePart, pa
 
 Take = Literal["last"]
 TextForm: TypeAlias = "str | re.Pattern[str]"
 
-# Cells that tell how answers are written, and what stands between names that are joined to one.
-_SEEN = 1000
-_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
-_QUOTES = "()\"' "
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 
@@ -131,19 +124,6 @@ class Reader:
         is_clean = isinstance(found, str) or {*map(type, found)} <= {str, int}
         return (found or "empty") if is_clean else forms.UNREADABLE
 
-    def answers(self, part: FilePart, name: str) -> Answers:
-        """Return the answers in a column to the queries of some rows."""
-        column = plain(part.columns[name])
-        kind = column.type
-        if self.key is not None and is_list(kind) and pa.types.is_struct(kind.value_type):
-            return self.read(x and json.dumps(x, default=str) for x in column.to_pylist())
-        if not is_text(kind) and not pa.types.is_null(kind):
-            raise TypeError(
-                f"{part.file} must hold text in `{name}`, got {kind}; `answers` is for text, and "
-                "lists are read without it."
-            )
-        return self.read(cells_of(column))
-
 
 def reader_of(ids: Any, options: Any) -> Reader:
     """Return what reads the answers of a table, with a dict of options of `read_answers`."""
@@ -220,50 +200,13 @@ def read_answers(
     """
     if isinstance(texts, str):
         raise TypeError(f"`texts` must be one text per answer, got {short(texts)}.")
-    return Reader(ids, form, key, k, take, after, fold).read(cells_of(texts))
+    return Reader(ids, form, key, k, take, after, fold).read(_cells_of(texts))
 
 
-def cells_of(column: Any) -> list[Any]:
+def _cells_of(column: Any) -> list[Any]:
     """Return the cells of a column, such as of pandas or Arrow, as Python values."""
     to_list = getattr(column, "to_pylist", getattr(column, "tolist", None))
     return list(column if to_list is None else to_list())
-
-
-def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
-    """Raise if most cells of a column of text hold text around a list, several lines or names."""
-    cells = [cells_of(part.columns[x][:_SEEN]) for x in (preds, target)]
-    how = CellReading(untyped=True)
-    lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
-    known = {str(x) for cell in relevant for x in cell}
-    texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]
-    marks = "```|^{|\n" if separator is None else "```|^{"  # a fence, an object, several lines
-    answers = [
-        x
-        for x in map(str.strip, texts)
-        if not (x[0] == "[" and x[-1] == "]")
-        and (re.search(marks, x) or isinstance(forms.by_json(None, "last", x), list))
-    ]
-    may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
-    names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
-    # Beside numbers, each cell is refused by itself; `0744` is text.
-    are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in known)
-    for mark in _MARKS[: 1 if are_numbers else None]:
-        parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
-        joined = [x for x, of in parts if of[1:] and known & {y.strip(_QUOTES) for y in of}]
-        if 2 * len(joined) > len(lists):
-            between = mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
-            raise ValueError(
-                f"`preds` must be lists of ids, and no target is among those of {preds!r} in "
-                f"{part.file}, but several stand in one text, such as {short(joined[0])}; pass "
-                f"`separator={between!r}`, write each as an item of its own, such as ['Home', "
-                "'Cafe'], or read the answers of a language model with `answers`."
-            )
-        if 2 * len(answers) > len(texts):
-            raise ValueError(
-                f"`preds` must be lists of ids, and {len(answers):,} of the first {len(texts):,} "
-                f"cells of {preds!r} in {part.file} hold answers in text, such as "
-                f"{short(answers[0])}; read them with `answers`."
-            )
 
 
 def _names_of(ids: Any) -> list[str]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import is_integer
-from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.core.queries.messages import as_column, describe, short
 from nextloc_metrics.report.files.columns import read_mask
 from nextloc_metrics.report.files.opening import (
     FilePart,
@@ -99,7 +99,7 @@ def _check(path: Any, answers: Tensor, target: str, held: Mapping[str, Any]) -> 
     for name, values in held.items():
         if np.shape(values)[:1] != answers.shape[:1]:
             raise ValueError(
-                f"`{name}` in {path} must have one value for each of the {len(answers)} "
+                f"{as_column(name)} in {path} must have one value for each of the {len(answers)} "
                 f"predictions, got {describe(values)}."
             )
 

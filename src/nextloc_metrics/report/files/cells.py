@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT, key_of_other, keys_of_texts, read_keys
-from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.opening import pa, pc
+from nextloc_metrics.core.queries.messages import as_column, short
+from nextloc_metrics.report.files.opening import FilePart, pa, pc
 from nextloc_metrics.report.files.texts import scan_python
 from nextloc_metrics.report.files.wrong_tables import not_ids
 
@@ -45,11 +45,12 @@ _PADDED = f"{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}"
 _ODD = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
 
 
+#: what to do about a number below zero
 PADDING = "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
 PADDING += "answer as a miss with `on_error='miss'`"
 
 
-class WrongTypeError(ValueError):
+class _WrongTypeError(ValueError):
     """A column has a type that cannot hold ids."""
 
 
@@ -200,7 +201,7 @@ def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
     if is_text(of_text) and not how.are_scores:
         keys, wrong = keys_of_text(values, how)
         return keys, wrong | missing
-    raise WrongTypeError(
+    raise _WrongTypeError(
         f"{'scores' if how.are_scores else 'ids'}, text or integers, got {kind}; floats are scores "
         "(as are ids that pandas keeps beside NaN: convert them with `astype('Int64')`), and "
         "objects, lists and times are no ids"
@@ -223,24 +224,31 @@ def keys_of_text(text: Any, how: CellReading, in_list: bool = False) -> tuple[An
     """
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
     distinct = plain(encoded.dictionary)
-    keys = keys_of_arrow(distinct)
+    keys = _keys_of_distinct(distinct, how, True)
     wrong = np.zeros(len(keys), bool)
     if how.untyped and not in_list:
         for i in np.flatnonzero(is_odd(distinct)):
             if (written := distinct[i].as_py()) not in how.known:
                 number = whole_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
-    elif not how.untyped:
-        is_name = (keys < 0) & ~np.isin(keys, [*how.pads])
-        keys = np.where(is_name, key_of_other(keys), keys)
-    if how.untyped and (keys >= LIMIT).any():  # no hash makes an id of an integer below zero
-        keys[as_numpy(pc.match_substring_regex(distinct, "^-[1-9][0-9]{18,}$"))] = -2
     if how.texts is not None:
         how.name(keys.tolist(), distinct.to_pylist())
     if not len(keys):
         keys, wrong = np.zeros(1, np.int64), np.zeros(1, bool)
     at = as_numpy(encoded.indices.fill_null(0)).astype(np.int64)
     return keys[at], wrong[at]
+
+
+def _keys_of_distinct(text: Any, how: CellReading, are_names: Any) -> Any:
+    """Return the key of each text; with a type, what is no number there is a name, or pads."""
+    keys = keys_of_arrow(text)
+    if not how.untyped:
+        is_name = (keys < 0) & ~np.isin(keys, [*how.pads]) & are_names
+        keys = np.where(is_name, key_of_other(keys), keys)
+    elif (keys >= LIMIT).any():  # no hash makes an id of an integer below zero
+        is_low = as_numpy(pc.match_substring_regex(text, r"^-[1-9][0-9]{18,}(?:\.0)?$"))
+        keys[is_low & (keys >= LIMIT)] = -2
+    return keys
 
 
 def integers_of(text: Any) -> tuple[Any, Any]:
@@ -275,7 +283,6 @@ def whole_of(text: str) -> int | None:
 _LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
-_OPENED = rf"^{_SPACE}[\[(]"  # what may be a list
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 _SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in the quotes of Python
 #: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
@@ -298,15 +305,26 @@ def is_written_as_list(cell: Any) -> bool:
     return str(cell).lstrip()[:1] in ("[", "(")
 
 
-def read_cells(column: Any, how: CellReading) -> Cells:
-    """Read an Arrow array; a `WrongTypeError` if its type has no ids."""
-    column = undecoded(column)
+def holds_lists(text: Any) -> bool:
+    """Return whether a cell of Arrow text begins as a list."""
+    return bool(pc.any(pc.match_substring_regex(text, rf"^{_SPACE}[\[(]")).as_py())
+
+
+def read_cells(part: FilePart, name: str, how: CellReading, values: Any = None) -> Cells:
+    """Read a column, or other values in its place; raise if its type has no ids."""
+    try:
+        return _read_cells(undecoded(part.columns[name] if values is None else values), how)
+    except _WrongTypeError as error:
+        raise ValueError(f"{as_column(name)} in {part.file} must hold {error}.") from None
+
+
+def _read_cells(column: Any, how: CellReading) -> Cells:
     if is_list(column.type):
         valid, items = as_numpy(column.is_valid()), undecoded(column.flatten())
         first = items.drop_null()[:1].to_pylist() if pa.types.is_nested(items.type) else []
         if nested := "".join(map(not_ids, first)):
             nested += _FIELD * ("objects" in nested)
-            raise WrongTypeError(f"ids of locations, got {column.type}; {nested}")
+            raise _WrongTypeError(f"ids of locations, got {column.type}; {nested}")
         values, wrong = convert(items, how)
         lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
@@ -314,7 +332,7 @@ def read_cells(column: Any, how: CellReading) -> Cells:
     if is_text(column.type):
         return _read_text_cells(column, how)
     if how.are_scores and len(column):
-        raise WrongTypeError(f"rows of scores, got {column.type}")
+        raise _WrongTypeError(f"rows of scores, got {column.type}")
     values, wrong = convert(column, how)
     none = np.zeros(len(column), bool)
     return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
@@ -326,7 +344,7 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
     if not len(text):
         return _single(text, how)
     easy = words = listed = np.zeros(len(text), bool)
-    if how.may_be_list and pc.any(pc.match_substring_regex(text, _OPENED)).as_py():
+    if how.may_be_list and holds_lists(text):
         easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.are_scores else _LIST))
         if not how.are_scores and not easy.all():
             words = as_numpy(pc.match_substring_regex(text, _WORDS))
@@ -462,14 +480,10 @@ def _keys_of_items(items: dict[Any, Any], how: CellReading) -> dict[Any, int]:
             with suppress(UnicodeEncodeError):  # half of a character, which JSON can escape
                 str(item).encode()
                 texts[name] = str(item)
-    read = keys_of_arrow(pa.array([*texts.values()], pa.string()))
+    are_names = np.array([kind is str for kind, _ in texts], bool)
+    read = _keys_of_distinct(pa.array([*texts.values()], pa.string()), how, are_names)
     how.name(read.tolist(), texts.values())
-    for name, key in zip(texts, read.tolist(), strict=True):
-        is_name = key < 0 and name[0] is str and not how.untyped and key not in how.pads
-        keys[name] = int(key_of_other(np.array([key]))[0]) if is_name else key
-        if how.untyped and key >= LIMIT and texts[name][:1] == "-" and WHOLE.fullmatch(texts[name]):
-            keys[name] = -2  # no hash makes an id of an integer below zero
-    return keys
+    return keys | dict(zip(texts, read.tolist(), strict=True))
 
 
 def split(cell: Any, how: CellReading) -> list[Any] | None:
@@ -511,7 +525,7 @@ def names_in(cell: Any, how: CellReading) -> list[str]:
 _FIELD = ", or name their field, `answers={'key': 'id'}`"
 
 
-def remedy(cell: Any, how: CellReading) -> str:
+def remedy(cell: Any, how: CellReading, of_others: str = PADDING) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
     items = [{"": cell}] if is_object else split(cell, how) or []
@@ -542,4 +556,4 @@ def remedy(cell: Any, how: CellReading) -> str:
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"
         )
-    return PADDING
+    return of_others

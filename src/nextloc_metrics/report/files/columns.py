@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
 from nextloc_metrics.core.queries.keys import LIMIT, Grouping, key_of_other, name_keys, read_keys
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_column, short, wrong_cell
+from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import (
     CellReading,
     Cells,
@@ -31,6 +33,10 @@ from nextloc_metrics.report.files.opening import FilePart, pa, pc
 #: the id of a missing target that counts as a miss; as text and as a number it is the largest id
 MISSING_TARGET = 10**18 - 1
 
+# Cells that tell how answers are written, and what stands between names that are joined to one.
+_SEEN = 1000
+_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
+_QUOTES = "()\"' "
 # How many times as many values padding may make.
 _PADDED = 4
 
@@ -144,8 +150,45 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
         return None
     most = max(scores, key=lambda width: (scores[width] * (width > 0), width))
     if most == 0:
-        raise ValueError(f"{parts[0].file} must hold scores in `{name}`, got empty lists.")
+        raise ValueError(f"{parts[0].file} must hold scores in {as_column(name)}, got empty lists.")
     return most
+
+
+def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
+    """Raise if most cells of a column of text hold text around a list, several lines or names."""
+    cells = [part.columns[x][:_SEEN].to_pylist() for x in (preds, target)]
+    how = CellReading(untyped=True)
+    lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
+    known = {str(x) for cell in relevant for x in cell}
+    texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]
+    marks = "```|^{|\n" if separator is None else "```|^{"  # a fence, an object, several lines
+    answers = [
+        x
+        for x in map(str.strip, texts)
+        if not (x[0] == "[" and x[-1] == "]")
+        and (re.search(marks, x) or isinstance(forms.by_json(None, "last", x), list))
+    ]
+    may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
+    names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
+    # Beside numbers, each cell is refused by itself; `0744` is text.
+    are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in known)
+    for mark in _MARKS[: 1 if are_numbers else None]:
+        parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
+        joined = [x for x, of in parts if of[1:] and known & {y.strip(_QUOTES) for y in of}]
+        if 2 * len(joined) > len(lists):
+            between = mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
+            raise ValueError(
+                f"`preds` must be lists of ids, and no target is among those of {preds!r} in "
+                f"{part.file}, but several stand in one text, such as {short(joined[0])}; pass "
+                f"`separator={between!r}`, write each as an item of its own, such as ['Home', "
+                "'Cafe'], or read the answers of a language model with `answers`."
+            )
+        if 2 * len(answers) > len(texts):
+            raise ValueError(
+                f"`preds` must be lists of ids, and {len(answers):,} of the first {len(texts):,} "
+                f"cells of {preds!r} in {part.file} hold answers in text, such as "
+                f"{short(answers[0])}; read them with `answers`."
+            )
 
 
 _TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
@@ -166,15 +209,15 @@ def read_group(part: FilePart, name: str) -> Grouping:
     kind, types = column.type, pa.types
     if column.null_count:
         place = part.place(column.is_null().index(True).as_py())
-        raise ValueError(f"{place} must hold a group in `{name}`, got none; fill the value.")
+        raise wrong_cell(place, "a group", name, "none", "fill the value")
     if types.is_temporal(kind):
         column = column.cast(pa.string())
     elif types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not types.is_integer(kind) and not is_text(kind) and len(column):
         raise TypeError(
-            f"`{name}` in {part.file} must hold groups, integers or text, got {kind}; convert them "
-            "to text."
+            f"{as_column(name)} in {part.file} must hold groups, integers or text, got {kind}; "
+            "convert them to text."
         )
     if types.is_integer(column.type):
         return read_keys(name, column.to_numpy(zero_copy_only=False))
@@ -193,7 +236,7 @@ def read_mask(part: FilePart, name: str) -> Tensor:
     cells = part.columns[name].to_pylist()
     mask = [_TRUE.get(str(cell).strip().lower()) for cell in cells]
     if None in mask:
-        raise _unfit(part, cells, mask.index(None), f"true, false, 1 or 0 in `{name}`")
+        raise _unfit(part, name, mask.index(None), "true, false, 1 or 0")
     return torch.tensor(mask, dtype=torch.bool)
 
 
@@ -205,12 +248,13 @@ def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:
     if mask is not None:
         wrong &= mask
     if wrong.any():
-        raise _unfit(part, cells, int(wrong.nonzero()[0]), f"a confidence from 0 to 1 in `{name}`")
+        raise _unfit(part, name, int(wrong.nonzero()[0]), "a confidence from 0 to 1")
     return found
 
 
-def _unfit(part: FilePart, cells: Sequence[Any], row: int, rule: str) -> ValueError:
-    return ValueError(f"{part.place(row)} must hold {rule}, got {short(cells[row])}.")
+def _unfit(part: FilePart, name: str, row: int, rule: str) -> ValueError:
+    got = short(part.columns[name][row].as_py())
+    return ValueError(f"{part.place(row)} must hold {rule} in {as_column(name)}, got {got}.")
 
 
 def _number(cell: Any) -> float:

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.cells import (
-    PADDING,
     CellReading,
     Cells,
-    WrongTypeError,
     as_numpy,
     is_list,
     is_text,
@@ -26,7 +24,7 @@ from nextloc_metrics.report.files.cells import (
 )
 from nextloc_metrics.report.files.columns import MISSING_TARGET, Numbers
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
-from nextloc_metrics.report.files.seen_ids import cells_with_names
+from nextloc_metrics.report.files.seen_ids import AS_MISSES, cells_with_names
 from nextloc_metrics.report.files.sources import columns_of
 from nextloc_metrics.report.files.tables import check_read
 
@@ -59,14 +57,7 @@ class IdColumn:
 
     def read(self, part: FilePart, name: str) -> Any:
         """Return the keys of a column, int64, or a list of them, null where it is missing."""
-        column = plain(part.columns[name])
-        self.column, self.file = name, self.file or part.file
-        self._note_type(column)
-        if is_text(column.type) and (self.how.untyped or self.are_lists):
-            column = pc.if_else(pc.equal(column, ""), None, column)
-        valid = as_numpy(column.is_valid())
-        cells = self._cells(part, name, column)
-        self._note_names(part, name, cells)
+        cells, valid = self._read(part, name)
         if not self.are_lists:
             self._check(part, name, cells, valid)
             return pa.array(cells.values)
@@ -83,17 +74,25 @@ class IdColumn:
 
     def optional(self, part: FilePart, name: str) -> tuple[Any, Any]:
         """Return the key of each cell, int64, and which cells have one."""
-        column = plain(part.columns[name])
-        self._note_type(column)
-        if is_text(column.type) and self.how.untyped:
-            column = pc.if_else(pc.equal(column, ""), None, column)
-        valid, cells = as_numpy(column.is_valid()), self._cells(part, name, column)
+        cells, valid = self._read(part, name)
         check_read(part, name, (cells.bad | (cells.lengths > 1)) & valid, self.how)
-        self.column, self.file = name, self.file or part.file
-        self._note_names(part, name, cells)
         keys, has_key = np.zeros(len(valid), np.int64), cells.lengths == 1
         keys[has_key] = cells.values
         return keys, has_key & valid
+
+    def _read(self, part: FilePart, name: str) -> tuple[Cells, Any]:
+        """Return the cells of a column, and which are not missing; note type and names."""
+        column = plain(part.columns[name])
+        self.column, self.file = name, self.file or part.file
+        self._note_type(column)
+        if is_text(column.type) and (self.how.untyped or self.are_lists):
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        cells = self._cells(part, name, column)
+        is_integer = (cells.values >= 0) & (cells.values < LIMIT)
+        self.has_integers |= bool((is_integer & (cells.values != MISSING_TARGET)).any())
+        if self.name is None and self.how.untyped:
+            self.name, _ = next(cells_with_names(part, name, cells, self.how), (None, []))
+        return cells, as_numpy(column.is_valid())
 
     def _cells(self, part: FilePart, name: str, column: Any) -> Cells:
         """Read cells; floats are ids where they are whole, as pandas writes them beside gaps."""
@@ -102,10 +101,7 @@ class IdColumn:
         # text with a type is what it is, also if it is written as what pads
         how = self.how if self.how.untyped else self.how._replace(pads=frozenset())
         if not pa.types.is_floating(values.type):
-            try:
-                return read_cells(column, how)
-            except WrongTypeError as error:
-                raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
+            return read_cells(part, name, how, column)
         numbers, none = as_numpy(values.cast(pa.float64())), np.zeros(len(column), bool)
         lengths = np.ones(len(column), np.int64)
         if is_listed:
@@ -130,9 +126,7 @@ class IdColumn:
     def _refuse(self, part: FilePart, name: str, wrong: Any, rule: str, remedy: str) -> None:
         row = int(wrong.argmax())
         cell = part.columns[name][row].as_py()
-        raise ValueError(
-            f"{part.place(row)} must hold {rule} in `{clip(name)}`, got {short(cell)}; {remedy}."
-        )
+        raise wrong_cell(part.place(row), rule, clip(name), short(cell), remedy)
 
     def _note_type(self, column: Any) -> None:
         if self.kind:
@@ -146,12 +140,6 @@ class IdColumn:
         if not self.example:
             self.example = short(column[0].as_py())
 
-    def _note_names(self, part: FilePart, name: str, cells: Cells) -> None:
-        is_integer = (cells.values >= 0) & (cells.values < LIMIT)
-        self.has_integers |= bool((is_integer & (cells.values != MISSING_TARGET)).any())
-        if self.name is None and self.how.untyped:
-            self.name, _ = next(cells_with_names(part, name, cells, self.how), (None, []))
-
     @property
     def are_names(self) -> bool:
         """Whether ids are text, as the type says or a cell shows."""
@@ -162,7 +150,8 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
     """Raise if ids of one table are text and of the other integers, so that none would meet."""
     if {items.kind, targets.kind} == {"text", "integers"}:
         each = " and ".join(
-            f"{x.kind} such as {x.example} in `{x.column}` of {x.file}" for x in (items, targets)
+            f"{x.kind} such as {x.example} in {as_column(x.column)} of {x.file}"
+            for x in (items, targets)
         )
         raise ValueError(
             f"both columns must hold text or both integers, got {each}; write both as text, which "
@@ -174,13 +163,8 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
     for one, is_wrong in checked:
         if one.name is not None and is_wrong:
             file, row, cell = one.name
-            advice = remedy(cell, one.how)
-            if advice == PADDING:
-                advice = "count names as misses with `on_error='miss'`"
-            raise ValueError(
-                f"{place(file, row)} must hold an integer, as in the other column, in "
-                f"`{clip(one.column)}`, got {short(cell)}; {advice}."
-            )
+            rule, advice = "an integer, as in the other column,", remedy(cell, one.how, AS_MISSES)
+            raise wrong_cell(place(file, row), rule, clip(one.column), short(cell), advice)
 
 
 def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
@@ -202,15 +186,15 @@ def list_of_columns(part: FilePart, columns: Mapping[str, IdColumn]) -> Any:
     read = [one.optional(part, name) for name, one in columns.items()]
     kinds = {one.kind for one in columns.values()} - {""}
     if len(kinds) > 1:
-        raise ValueError(f"{part.file} must hold ids of one type in `preds`, got {sorted(kinds)}.")
+        raise ValueError(
+            f"{part.file} must hold ids of one type in {as_column('preds')}, got {sorted(kinds)}."
+        )
     keys, valid = (np.stack(x, 1) for x in zip(*read, strict=True))
     early = ~valid[:, :-1] & valid[:, 1:]
     if early.any():
         row, column = (int(x[0]) for x in early.nonzero())
         name = [*columns][column]
-        raise ValueError(
-            f"{part.place(row)} must hold an id before the next in `{clip(name)}`, got "
-            f"{short(part.columns[name][row].as_py())}; only the last columns may be empty."
-        )
+        got, advice = short(part.columns[name][row].as_py()), "only the last columns may be empty"
+        raise wrong_cell(part.place(row), "an id before the next", clip(name), got, advice)
     ends = np.append(0, valid.sum(1).cumsum())
     return pa.LargeListArray.from_arrays(ends, keys[valid])

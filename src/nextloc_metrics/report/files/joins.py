@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nextloc_metrics.core.queries.keys import LIMIT, read_keys
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short
 from nextloc_metrics.report.files.cells import INTEGER, MISSING, CellReading
 from nextloc_metrics.report.files.columns import Numbers, gaps_of
 from nextloc_metrics.report.files.database import Database
@@ -59,8 +59,8 @@ def open_form(
     *,
     threads: int = 1,
     **reading: Any,
-) -> tuple[TableRows, dict[str, Any]]:
-    """Open predictions and truth as rows of queries, and count what did not fit, for the card.
+) -> TableRows:
+    """Open predictions and truth as rows of queries, whose `card` counts what did not fit.
 
     Groups, mask and exclude are columns of the truth; `reading` is as for `TableRows`.
     """
@@ -82,7 +82,7 @@ def open_form(
     if form.item is None and form.is_wide:
         rows = Wide(rows, form.preds, kept.preds, reading["texts"])
     if truth is None:
-        return TableRows(rows, kept, **reading), {}
+        return TableRows(rows, kept, **reading)
     joining = _Joining(Database(threads), rows, truth, form, reading)
     joining.gather()
     joining.count(rows, truth)
@@ -90,13 +90,13 @@ def open_form(
         joining.check_asked()
     if form.item is None:
         joining.check_once()
-    source, card = joining.leave(), joining.card
     read = TableRows(
-        source, replace(kept, target="target", grade=form.grade and "grade"), **reading
+        joining.leave(), replace(kept, target="target", grade=form.grade and "grade"), **reading
     )
-    read.has_several |= form.grade is not None or bool(card.get("several_targets"))
+    read.card = joining.card
+    read.has_several |= form.grade is not None or bool(read.card.get("several_targets"))
     read.are_text |= joining.targets.are_names
-    return read, card
+    return read
 
 
 class Wide(RowSource):
@@ -122,8 +122,7 @@ class Wide(RowSource):
             yield part
 
     @property
-    def named(self) -> IdColumn:
-        """The first column with a name, or else the first one."""
+    def first_with_name(self) -> IdColumn:
         columns = [*self.ids.values()]
         return next((x for x in columns if x.name is not None), columns[0])
 
@@ -178,7 +177,7 @@ class _Joining:
     def _check_ids(self, items: IdColumn | None, rows: Any) -> None:
         """Raise if the ids of both tables cannot meet."""
         if items is None and isinstance(rows, Wide):
-            items = rows.named
+            items = rows.first_with_name
         elif items is None:
             items = IdColumn(self.targets.how, self.targets.numbers)
             kind = self.found.kinds["preds"]
@@ -200,8 +199,7 @@ class _Joining:
         if self.form.grade is not None:
             to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
-            lacks = to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
-            found.sql["is_nan"] = lacks if self.form.rank is None else "false"
+            to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
         kept = "".join(f", {x} := {x}" for x in self.constant)
         first = f", arg_min(struct_pack({kept[2:]}), stood) AS first" if kept else ""
@@ -228,8 +226,8 @@ class _Joining:
             self.relevant.refuse(
                 f"SELECT t.stood, t.{role} FROM truth t JOIN asked a USING ({self.listed}) WHERE "
                 f"t.{role} IS DISTINCT FROM a.first.{role}",
-                f"the same value in `{clip(name)}` as the rows before of its query, got {{got}}; "
-                f"{remedy}",
+                f"the same value in {as_column(clip(name))} as the rows before of its query, got "
+                f"{{got}}; {remedy}",
             )
 
     def _make_targets(self) -> None:
@@ -239,8 +237,8 @@ class _Joining:
             self.relevant.refuse(
                 f"SELECT max(stood), item FROM truth GROUP BY {listed}, item "
                 "HAVING min(grade) < max(grade)",
-                f"one grade in `{clip(self.form.grade)}` for each item of a query, got another for "
-                "{got}",
+                f"one grade in {as_column(clip(self.form.grade))} for each item of a query, got "
+                "another for {got}",
             )
             # of a query without a relevant item, one that is judged stays, and is never found
             first = f"row_number() OVER (PARTITION BY {listed} ORDER BY min(grade) DESC, item)"
@@ -304,8 +302,9 @@ class _Joining:
         if first := self.db.row(f"SELECT {self.listed} {others} ORDER BY stood LIMIT 1"):
             raise ValueError(
                 f"`truth` must have a row for each answer, got none for {number:,} of them, the "
-                f"first with {', '.join(map(short, first))} in `{', '.join(self.form.query)}`; "
-                "leave the rows of such answers out, or add the queries."
+                f"first with {', '.join(map(short, first))} in "
+                f"{as_column(', '.join(self.form.query))}; leave the rows of such answers out, or "
+                "add the queries."
             )
 
     def check_once(self) -> None:
@@ -313,8 +312,8 @@ class _Joining:
         self.found.refuse(
             f"SELECT max(stood), {self.listed} FROM answers GROUP BY {self.listed} "
             "HAVING count(*) > 1",
-            f"a query once in `{', '.join(self.form.query)}`, got {{got}} twice; name further "
-            "columns that tell its rows apart, or number the queries in both",
+            f"a query once in {as_column(', '.join(self.form.query))}, got {{got}} twice; name "
+            "further columns that tell its rows apart, or number the queries in both",
         )
 
     def _order(self) -> None:
@@ -327,7 +326,7 @@ class _Joining:
             ranked = db.value(f"SELECT count(*) FROM answers {of_asked}")
             self.card[f"ranks_from_{self.first}"] = ranked
             return
-        lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE is_nan"
+        lacking = f"SELECT DISTINCT {self.listed} FROM placed {of_asked} WHERE value IS NULL"
         self.card["rows_with_nan"] = db.value(f"SELECT count(*) FROM ({lacking})")
 
     def _places(self) -> Any:
@@ -352,8 +351,8 @@ class _Joining:
         self.found.refuse(
             f"SELECT max(stood), value FROM placed SEMI JOIN asked USING ({self.listed}) GROUP BY "
             f"{self.listed}, value HAVING count(*) > 1",
-            f"another rank in `{clip(str(self.form.rank))}` than the items before of its query, "
-            "got {got} again; use `score` for tied items",
+            f"another rank in {as_column(clip(str(self.form.rank)))} than the items before of its "
+            "query, got {got} again; use `score` for tied items",
         )
 
     def leave(self) -> Joined:
@@ -388,7 +387,7 @@ class _Joining:
                 join, order = " LEFT JOIN places USING (item)", "value DESC, coalesce(place, item)"
         flat = (
             f"SELECT q.number AS query, item, value FROM placed JOIN queries q USING ({listed})"
-            f"{join} WHERE value IS NOT NULL ORDER BY query, {order}"
+            f"{join} WHERE value > '-inf'::DOUBLE ORDER BY query, {order}"
         )
         return Items(self.db, files, names, untyped, keyed | {"preds"}, flat, self)
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nextloc_metrics.core.queries.messages import clip, describe, extra, short
+from nextloc_metrics.core.queries.messages import as_row, clip, describe, extra, short
 from nextloc_metrics.report.files.suffixes import SUFFIXES
 
 _PACKED = (".gz", ".zst")
@@ -199,7 +199,7 @@ def place(file: str, row: int) -> str:
             line = _line(opened, file, row)
     except (OSError, ValueError, EOFError, csv.Error, StopIteration):
         line = 0
-    return f"line {line:,}, row {row} of {file}" if line else f"row {row} of {file}"
+    return f"{as_row(row, line)} of {file}"
 
 
 def _line(opened: Any, file: str, row: int) -> int:
@@ -263,6 +263,11 @@ class RowSource:
     have: Sequence[str] = ()  #: the names of all columns, of a source that was read
     keyed: frozenset[str] = frozenset()
     untyped = is_joined = False
+
+    @property
+    def first_with_name(self) -> Any:
+        """The first column with a name, or else the first one, where lists are made of columns."""
+        return None
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows; a missing or repeated column, or an unreadable file, raises."""

@@ -7,9 +7,9 @@ raises an error that names the file, the row and the value.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,13 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import as_row, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
-from nextloc_metrics.report.files.array_files import open_arrays
 from nextloc_metrics.report.files.cells import INTEGER, OnError, integers_of, plain
-from nextloc_metrics.report.files.columns import kind_of, names_of_groups, with_missing
-from nextloc_metrics.report.files.joins import open_form
-from nextloc_metrics.report.files.nested import as_tables
-from nextloc_metrics.report.files.opening import kind_of_files, pa
-from nextloc_metrics.report.files.roles import Roles
-from nextloc_metrics.report.files.suffixes import ARRAYS
+from nextloc_metrics.report.files.columns import kind_of, with_missing
+from nextloc_metrics.report.files.opened import check_lists, open_source, roles_of
+from nextloc_metrics.report.files.opening import pa
+from nextloc_metrics.report.files.table_source import TableSource
 from nextloc_metrics.report.files.tables import TableRows
 
 
@@ -63,52 +60,26 @@ class Predictions:
 
 
 def read(
-    path: str | Path | Sequence[str | Path],
+    source: Any,
     *,
-    preds: str = "preds",
-    target: str = "target",
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
-    padding: int | Sequence[int] = (),
-    vocabulary: Sequence[str | int] | None = None,
-    separator: str | None = None,
-    on_error: OnError = "raise",
-    on_missing: OnError = "raise",
-    truth: str | Path | None = None,
-    query: str | Sequence[str] = (),
-    item: str | None = None,
-    score: str | None = None,
-    rank: str | None = None,
     grade: str | None = None,
 ) -> Predictions:
-    r"""Read all predictions and targets of a file; `files.tables.TableRows` says what is an id.
+    r"""Read all predictions and targets of a source; `files.tables.TableRows` says what is an id.
 
     Args:
-        path: a file, a folder or a pattern as for `evaluate`, or `.run` or `.trec`, a TREC run;
-            also tensors of `torch.save`, and dicts of ranx or traces of LibCity in `.json`.
-        preds: the column of the predictions, or the array in `.npz`.
-        target: the column of the relevant ids, or the array in `.npz`.
-        groups: the columns of groups.
+        source: a `Source`, or its rows.
+        groups: the columns of groups; those of `query` are groups, too.
         mask: the column of true and false.
         exclude: the column of lists of ids that are not ranked.
-        padding: negative numbers that pad lists, in addition to -1.
-        vocabulary: the id of each number, for the same numbers in several files. None numbers ids
-            that are text, or far larger than their number: first the targets, in rising order. A
-            target must be in the vocabulary; an answer that is not gets the next number, and is a
-            miss.
-        separator: what separates the ids of a cell of text without brackets.
-        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
-        on_missing: `"raise"`, a target that is empty or padding is an error; `"miss"`, beside lists
-            its query counts as a miss, as its target is an id of its own, 999999999999999999.
-        truth: the table of the relevant ids, if it is another, as for `evaluate`, like
-            `query`, `item`, `score`, `rank` and `grade`; the columns `query` are groups, too, and
-            `groups` and `mask` are columns of `truth`. Of a `.npy` it is another `.npy`, and of a
-            run the judgements ("qrels").
+        grade: the column of grades of the targets in `truth`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the format is unknown, a column is missing, or a row is not readable.
+        ValueError: the format is unknown, a column is missing, or a row is not readable; or
+            `answers` are those of a language model, which `evaluate` and `read_answers` read.
 
     Example:
         >>> import pathlib, tempfile
@@ -119,33 +90,27 @@ def read(
         >>> found.preds.tolist(), found.target.tolist(), list(found.groups["user"])
         ([[7, 3], [5, -1]], [3, 5], ['ann', 'bob'])
     """
-    check_choice("on_error", on_error, OnError)
-    groups = names_of_groups(groups)
-    vocabulary = with_missing(vocabulary, on_missing)
-    how: Any = {"padding": padding, "vocabulary": vocabulary, "separator": separator}
-    how |= {"on_error": on_error, "on_missing": on_missing}
-    roles = Roles(preds, target, groups, mask, exclude, None, query, item, score, rank, grade)
-    if kind_of_files(path) in ARRAYS:
-        table, truth = open_arrays(path, truth, roles, vocabulary), None
-        if isinstance(table, dict):
-            return Predictions(**table, vocabulary=tuple(vocabulary) if vocabulary else None)
-    else:
-        table, truth, roles = as_tables(path, truth, roles)
-    roles = replace(roles, groups=tuple(dict.fromkeys([*groups, *roles.query])))
+    source = source if isinstance(source, TableSource) else TableSource(source)
+    check_choice("on_error", source.on_error, OnError)
+    check_lists(source)
+    columns = {"mask": mask, "exclude": exclude, "grade": grade}
     texts: dict[int, str] = {}
-    if roles.are_apart(table, truth):
-        rows, card = open_form(table, truth, roles, **how, texts=texts)
-        found = _collect(rows, texts)
-        repeated = {"repeated_items": rows.repeated} if rows.repeated else {}
-        return replace(found, card=card | repeated)
-    return _collect(TableRows(table, roles, **how, texts=texts), texts)
+    roles = roles_of(source, groups, **columns)
+    rows = open_source(source, roles, texts=texts, query_as_groups=True)
+    if isinstance(rows, dict):
+        words = with_missing(source.vocabulary, source.on_missing)
+        return Predictions(**rows, vocabulary=tuple(words) if words else None)
+    return _collect(rows, texts)
 
 
 def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
     """Join all chunks of rows, and number ids if they are text or sparse."""
     batches, pieces = zip(*rows.read(list), strict=True)
-    if rows.on_error == "raise":
-        rows.ids.check()
+    card = Counter[str]()
+    for batch in batches:
+        card.update(batch.counts)
+    missed = card.pop("broken_answers", 0)
+    rows.ids.check()
     answers, relevant, masked, excluded, grades, scores = (
         None
         if getattr(batches[0], name) is None
@@ -161,16 +126,17 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
     words: tuple[Any, ...] | None = rows.vocabulary
     if rows.num_candidates is None:
         are_text = kind_of(pieces[0].columns[rows.names.target]) == "text"
-        numbers = _Numbers(rows, relevant, texts, are_text and not rows.source.untyped)
+        numbers = _Positions(rows, relevant, texts, are_text and not rows.source.untyped)
         relevant, answers = numbers.of(relevant), numbers.of(answers)
         excluded = None if excluded is None else numbers.of(excluded)
         words = numbers.words
     lists: Any = answers if scores is None else ScoredLists(answers, scores)
-    return Predictions(lists, relevant, kept, rows.missed, words, masked, excluded, grades)
+    found = lists, relevant, kept, missed, words, masked, excluded, grades
+    return Predictions(*found, dict(card))
 
 
-class _Numbers:
-    """Numbers of ids that are text, or far larger than their number: positions in `words`.
+class _Positions:
+    """Positions in `words` of ids that are text, or far larger than their number.
 
     Targets come first, in rising order, then other ids as they occur. With a vocabulary, the others
     follow it. `words` is None where ids are their own numbers.
@@ -288,7 +254,7 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
                 )
             if len(wrong := np.flatnonzero(mine != others)):
                 row = wrong[0]
-                where = f"row {row}; join rows in another order by `--id`"
+                where = f"{as_row(row)}; join rows in another order by `--id`"
                 where = where if key is None else f"key {short(wanted.index[row])}"
                 raise ValueError(
                     f"{rule}, row by row: {len(wrong):,} of {len(mine):,} rows differ, the first "

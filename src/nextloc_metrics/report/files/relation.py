@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.cells import is_list, is_text, plain
 from nextloc_metrics.report.files.columns import fill_gaps
 from nextloc_metrics.report.files.database import Database
@@ -90,7 +90,11 @@ SCORES = Rule(
     "a number",
     "leave it empty if the item is not retrieved",
 )
-GRADES = Rule("{1} IS NULL", "a grade", "write a number, 0 for what is not relevant")
+GRADES = Rule(
+    "NOT ({1} > '-inf'::DOUBLE) OR {1} IS NULL",
+    "a grade",
+    "write a number, 0 for what is not relevant",
+)
 RANKS = Rule(
     f"{{1}} IS NULL OR {{1}} <> floor({{1}}) OR {{1}} NOT BETWEEN 0 AND {_LARGEST_RANK}",
     f"a whole rank from 0 to {_LARGEST_RANK:,}",
@@ -145,10 +149,8 @@ class Relation:
         )
         if found is not None:
             rule = rules[found[2]]
-            raise ValueError(
-                f"{self.place(found[0])} must hold {rule.must} in `{clip(self.columns[role])}`, "
-                f"got {short(found[1])}; {rule.remedy}."
-            )
+            place, column = self.place(found[0]), clip(self.columns[role])
+            raise wrong_cell(place, rule.must, column, short(found[1]), rule.remedy)
         self.sql[role] = cell
 
     def refuse(self, query: str, says: str) -> None:
@@ -222,7 +224,7 @@ def open_relation(
             types = {zone: f"times {zone} a zone" for zone in ("with", "without")}
         if len(types) > 1:
             raise ValueError(
-                f"{files[0]} must hold values of one type in `{clip(column)}`, got "
+                f"{files[0]} must hold values of one type in {as_column(clip(column))}, got "
                 f"{' and '.join(types.values())}; write all of them as text or all as numbers."
             )
     if not tables:
@@ -289,7 +291,7 @@ def align(role: str, *sides: Relation) -> None:
         one.read(role, cell, *rules)
     if len(typed) > 1:
         examples = [
-            f"{own} such as {one.example(role)} in `{one.columns[role]}` of {one.files[0]}"
+            f"{own} such as {one.example(role)} in {as_column(one.columns[role])} of {one.files[0]}"
             for one, own in zip(sides, kinds, strict=True)
         ]
         raise ValueError(
@@ -306,9 +308,9 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
         bare = next(x for x in times if role not in x.zoned)
         raise ValueError(
             "both tables must hold times with a zone or both without, got a zone only in "
-            f"`{clip(zoned[0].columns[role])}` of {zoned[0].files[0]}, and none in "
-            f"`{clip(bare.columns[role])}` of {bare.files[0]}; give those their zone, such as "
-            "`tz_localize('UTC')`."
+            f"{as_column(clip(zoned[0].columns[role]))} of {zoned[0].files[0]}, and none in "
+            f"{as_column(clip(bare.columns[role]))} of {bare.files[0]}; give those their zone, "
+            "such as `tz_localize('UTC')`."
         )
     for one in sides:
         cell = one.sql[role]
@@ -319,10 +321,10 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
             one.sql[role] = f"CAST({f'CAST({cell} AS TIMESTAMP)' if day else cell} AS VARCHAR)"
 
 
-def to_numbers(one: Relation, role: str, rule: Rule) -> str:
-    """Read numbers: a gap, NaN and minus infinity become NULL, and integers stay integers.
+def to_numbers(one: Relation, role: str, rule: Rule) -> None:
+    """Read numbers: a gap and NaN become NULL, and integers stay integers.
 
-    In the rule `{2}` is the number with NaN and infinity. Return what is true of a gap and of NaN.
+    In the rule `{2}` is the number with NaN.
     """
     family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
     if family == "text" and one.untyped:
@@ -332,9 +334,6 @@ def to_numbers(one: Relation, role: str, rule: Rule) -> str:
         cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):
         kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
-    number, lacks = cell, f"{cell} IS NULL"
-    if kind in ("FLOAT", "DOUBLE"):
-        lacks += f" OR isnan({cell})"
-        cell = f"CASE WHEN isnan({cell}) OR {cell} = '-inf'::DOUBLE THEN NULL ELSE {cell} END"
-    one.read(role, cell, rule._replace(wrong=rule.wrong.replace("{2}", number)))
-    return lacks
+    rule = rule._replace(wrong=rule.wrong.replace("{2}", cell))
+    is_float = kind in ("FLOAT", "DOUBLE")
+    one.read(role, f"CASE WHEN NOT isnan({cell}) THEN {cell} END" if is_float else cell, rule)

@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answer_texts import cells_of
+from nextloc_metrics.core.queries.messages import as_column, clip, short
 from nextloc_metrics.report.files.cells import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import columns_of, open_table
@@ -120,7 +119,7 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
     first: dict[str, list[str]] = {x: [] for x in (preds, target, *have)}
     for part in open_table(table, [*first]).parts([*first]):
         for name, cells in first.items():
-            cells += map(str, cells_of(part.columns[name][: _SEEN - len(cells)]))
+            cells += map(str, part.columns[name][: _SEEN - len(cells)].to_pylist())
         if len(first[preds]) >= _SEEN:
             break
     if any(map(is_written_as_list, first[preds])):
@@ -139,10 +138,10 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
     if len(may_be) > 1:
         written += f", where COLUMN is {' or '.join(map(short, may_be))}"
     raise ValueError(
-        f"rows must be queries, each with its list in `{clip(preds)}`, and these look like "
-        f"single items: values of {named['query']!r} repeat, always with one target and never "
-        f"with one item twice. Name the columns, {written}; or write the answer of each query as "
-        "a list, such as [7]."
+        f"rows must be queries, each with its list in {as_column(clip(preds))}, and these look "
+        f"like single items: values of {named['query']!r} repeat, always with one target and never "
+        f"with one item twice. Name the columns, {written}; or write the answer of each query as a "
+        "list, such as [7]."
     )
 
 

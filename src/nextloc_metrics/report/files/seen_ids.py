@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import clip, short
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
 from nextloc_metrics.report.files.cells import (
-    PADDING,
     SEVERAL,
     CellReading,
     Cells,
@@ -23,6 +22,8 @@ from nextloc_metrics.report.files.cells import (
 )
 from nextloc_metrics.report.files.opening import FilePart, place
 
+#: what to do about an answer with a name among integers
+AS_MISSES = "count names as misses with `on_error='miss'`"
 # So many lists without any target are no accident.
 _MANY = 10
 
@@ -79,9 +80,14 @@ class SeenIds:
         """Note the first answer, or excluded ids, with a name."""
         if self.answer is not None or self.has_names:
             return
-        for (file, row, cell), _ in cells_with_names(piece, name, cells, how):
-            self.answer = name, file, row, cell, remedy(cell, how)
+        for where, _ in cells_with_names(piece, name, cells, how):
+            self.note_answer(name, where, how)
             return
+
+    def note_answer(self, name: str, where: tuple[str, int, Any], how: CellReading) -> None:
+        """Note file, row and cell of the first answer, or excluded ids, with a name."""
+        otherwise = AS_MISSES if name == self.preds else "leave names out"
+        self.answer = name, *where, remedy(where[2], how, otherwise)
 
     def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
         """Note whether an id of a list is a target of a query."""
@@ -118,19 +124,13 @@ class SeenIds:
             return
         if self.several is not None and self.has_integers:
             file, row, cell = self.several
-            raise ValueError(
-                f"{place(file, row)} must hold ids of locations in `{clip(self.target)}`, got "
-                f"{short(cell)}; {remedy(cell, CellReading(untyped=True))}."
-            )
+            advice, column = remedy(cell, CellReading(untyped=True)), clip(self.target)
+            raise wrong_cell(place(file, row), "ids of locations", column, short(cell), advice)
         if self.answer is not None and self.has_integers and self.several is None:
             name, file, row, cell, advice = self.answer
-            if advice == PADDING:
-                advice = "count names as misses with `on_error='miss'`"
-                if name != self.preds:
-                    advice = "leave names out"
             raise ValueError(
-                f"{place(file, row)} must hold ids of locations in `{clip(name)}`, integers as all "
-                f"targets are, got {short(cell)}; {advice}."
+                f"{place(file, row)} must hold ids of locations in {as_column(clip(name))}, "
+                f"integers as all targets are, got {short(cell)}; {advice}."
             )
 
     def warn(self, stacklevel: int) -> None:

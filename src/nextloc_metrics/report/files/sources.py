@@ -1,38 +1,26 @@
-"""Sources of rows, read in parts: tables in files, Arrow streams, and arrays in memory.
-
-CSV and JSON are opened by DuckDB: every cell is text, and typed by the same rule, in `cells`.
-"""
+"""Sources of rows, read in parts: tables in files, and whatever exports an Arrow stream."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import json
 import os
 import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, partial, reduce
+from functools import partial
 from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.report.files.cells import is_list, is_text
-from nextloc_metrics.report.files.database import Database, quoted
-from nextloc_metrics.report.files.json_types import is_refused, refusal, text_of
 from nextloc_metrics.report.files.opening import (
     Choose,
     FilePart,
     Lazy,
     RowSource,
     check_columns,
-    check_lines,
-    delimiter_of,
-    file_system,
     find_files,
     open_bytes,
     pa,
@@ -40,7 +28,8 @@ from nextloc_metrics.report.files.opening import (
     suffix_of,
 )
 from nextloc_metrics.report.files.suffixes import READERS, read_by
-from nextloc_metrics.report.files.wrong_tables import check_records, first_items, not_ids
+from nextloc_metrics.report.files.text_tables import read_csv, read_json
+from nextloc_metrics.report.files.wrong_tables import first_items, not_ids
 
 # Values of the widest column per part of a Parquet file, and bytes of the largest.
 _VALUES = 1 << 21
@@ -281,6 +270,19 @@ def open_table(
     )
 
 
+def count_stored(table: Any) -> int | None:
+    """Return the number of rows of a table that knows it; None for others."""
+    if not isinstance(table, str | os.PathLike | list | tuple):
+        return len(table) if hasattr(table, "__len__") else None
+    files, number = find_files(table), 0
+    if READERS[suffix_of(files[0])] != "parquet":
+        return None
+    for file in files:
+        with open_bytes(file) as opened:
+            number += _parquet.read_metadata(opened).num_rows
+    return number
+
+
 def columns_of(table: Any) -> list[str]:
     """Return the names of all columns of a table."""
     if isinstance(table, str | os.PathLike | list | tuple):
@@ -305,186 +307,3 @@ def columns_of_both(one: Any, other: Any) -> list[str]:
     """Return the names of the columns of a table that another one has, too, but for `__index__`."""
     there = columns_of(other)
     return [name for name in columns_of(one) if name in there and not name.startswith("__")]
-
-
-# Rows per part, records that tell which keys there are, bytes of a record, characters of a line
-# of CSV and of its header: a packed file of a few kilobytes can hold millions of columns.
-_LINES, _RECORDS, _LONGEST, _LINE, _HEADER = 1 << 16, 1000, 1 << 26, 1 << 22, 1 << 20
-# Bytes that are read first.
-_START = 1 << 16
-# What columns of lists hold.
-_OF_LISTS = "answers", "ids of locations"
-
-# What DuckDB says of a line, and the rule of ours.
-_RULES = {
-    "Expected Number of Columns": "have as many cells as the header; quote a cell that holds a "
-    "delimiter",
-    "unterminated quote": "have a closing quote for each opening one, and then a delimiter or a "
-    "line end; the file may be cut",
-    "duplicate key": "have each key once",
-    "Expected OBJECT": "be a JSON object",
-    "Malformed JSON": "be a JSON object in UTF-8",
-    "unicode": "be text in UTF-8",
-    "invalid state": "have lines that all end in one way",
-}
-
-
-@cache
-def _database() -> Database:
-    return Database(memory_limit="1GB")
-
-
-def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
-    """Read cells as text; a line with another number of cells than the header is an error."""
-    with open_bytes(file) as opened:
-        header = _header(file, opened)
-        if header is None or (names := choose(header)) is None:
-            return
-        check_lines(file, opened, _LINE)
-    columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(header)))
-    scan = (
-        f"read_csv({_quoted_path(file)}, auto_detect = false, header = false, strict_mode = true, "
-        f"delim = {quoted(delimiter_of(file))}, quote = '\"', escape = '\"', "
-        f"max_line_size = {_LINE}, columns = {{{columns}}})"
-    )
-    cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
-    for part in _parts(file, scan, names, cells, -1):
-        if len(names) > 1 and len(part.rows):  # again, where files were joined
-            bare = (pc.utf8_ltrim(column, "\ufeff") for column in part.columns.values())
-            again = map(pc.equal, bare, part.columns)
-            row = pc.index(reduce(pc.and_, again), True).as_py()
-            if row >= 0:
-                raise ValueError(f"{part.place(row)} must not be the header again; remove it.")
-        yield part
-
-
-def _header(file: str, opened: Any) -> list[str] | None:
-    """Return the names in the first line of a file; None if there is nothing in it."""
-    start = opened.read(_START)
-    if not {*b"\r\n"} & {*start.lstrip()}:
-        start += opened.read(_HEADER - len(start))
-    if len(start) == _HEADER and not re.search(rb"[\r\n]", start):
-        raise ValueError(
-            f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores of "
-            "many locations as a list in one column."
-        )
-    start.partition(b"\n")[0].decode()  # DuckDB names the line of other text that is no UTF-8
-    # not "utf-8-sig", which takes a file that ends within its mark for an empty one
-    text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
-    lines = csv.reader(io.StringIO(text, ""), delimiter=delimiter_of(file))
-    try:
-        return next(filter(None, lines), None)
-    except csv.Error as error:
-        raise ValueError(
-            f"{file} must have a header with the names of columns: {error}."
-        ) from error
-
-
-def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[FilePart]:
-    """Read records, one per line, in a list or over several lines; strings lose their quotes."""
-    with open_bytes(file) as opened:
-        start = opened.read(_START)
-    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
-    if not text:
-        return
-    form = "newline_delimited" if suffix_of(file) != ".json" else "unstructured"
-    if text[:1] == b"[":
-        form = "array"
-    elif text.split(b"\n", 1)[0].strip() == b"{":
-        form = "unstructured"
-    how = f"({_quoted_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
-    keys = _keys_of_lines(text) if form == "newline_delimited" else []
-    if not keys:
-        query = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
-        records = [x or [] for batch in _batches(file, query) for x in batch.column(0).to_pylist()]
-        if not records:
-            return
-        keys = [*dict.fromkeys(chain.from_iterable(records))]
-    if len(start) < _START and form == "newline_delimited":
-        _check_one_record(file, text, holds)
-    if (names := choose(keys)) is None:
-        return
-    columns = ", ".join(f"{quoted(x)}: 'JSON'" for x in names)
-    cells = ['"' + name.replace('"', '""') + '"' for name in names]
-    scan = f"read_json{how}, auto_detect = false, columns = {{{columns}}})"
-    texts = [*map(text_of, cells, map(holds.get, names)), is_refused(cells, names, holds)]
-    for part in _parts(file, scan, [*names, ""], texts):
-        found = part.columns.pop("")
-        if found.null_count < len(found):
-            row = found.is_valid().index(True).as_py()
-            raise refusal(part, row, names[found[row].as_py()], holds)
-        yield part
-
-
-def _keys_of_lines(text: bytes) -> list[str]:
-    """Return the keys of the first records, one per line; none if a line is no record."""
-    lines = re.split(rb"[\r\n]+", text)
-    whole = lines[:_RECORDS] if len(text) < _START - 8 else lines[:-1][:_RECORDS]
-    try:
-        records = [json.loads(line) for line in whole if line.strip()]
-    except (ValueError, RecursionError):
-        return []
-    are_records = all(isinstance(x, dict) for x in records)
-    return [*dict.fromkeys(chain.from_iterable(records))] if are_records else []
-
-
-def _check_one_record(file: str, text: bytes, holds: Mapping[str, str]) -> None:
-    """Raise if the one line of a file holds columns, as `DataFrame.to_json` writes them."""
-    if b"\n" in text.strip():
-        return
-    held: Any = None
-    with suppress(ValueError, RecursionError):
-        held = json.loads(text)
-    query = [x for x, what in holds.items() if what == "an id"]
-    of = [next((x for x, what in holds.items() if what == y), "") for y in _OF_LISTS]
-    check_records(file, held, query, *of)
-
-
-def _quoted_path(file: str) -> str:
-    """Return a file as a literal; what would be a pattern is none."""
-    return quoted(re.sub(r"([*?[])", r"[\1]", file))
-
-
-def _batches(file: str, query: str) -> Iterator[Any]:
-    """Yield what a query on a file finds."""
-    if "://" in file:
-        _database().add_files(file_system(file)[0])
-    try:
-        yield from _database().batches(query, _LINES)
-    except ValueError as error:
-        raise _explained_text(file, error) from error
-
-
-def _parts(
-    file: str, scan: str, names: list[str], cells: list[str], start: int = 0
-) -> Iterator[FilePart]:
-    """Yield the cells of a file as text; the first row has this number, and -1 is the header."""
-    listed = ", ".join(f"{x} AS x{i}" for i, x in enumerate(cells))
-    for batch in _batches(file, f"SELECT {listed} FROM {scan}"):
-        columns = dict(zip(names, batch.slice(int(start < 0)).columns, strict=True))
-        rows = range(max(0, start), start + batch.num_rows)
-        yield FilePart(file, rows, columns)
-        start = rows.stop
-
-
-def _explained_text(file: str, error: ValueError) -> ValueError:
-    """Return an error of DuckDB with the line, the rule and the text."""
-    text = str(error.__cause__)
-    line, said = re.search(r"(?i)\bline:? (\d+)", text), text.partition("\n")[0]
-    got, number = re.search(r"Original Line: (.*)", text), int(line[1]) if line else 0
-    rule = next((rule for words, rule in _RULES.items() if words in text), "be readable")
-    broken = _broken_line(file) if suffix_of(file) in (".jsonl", ".ndjson") else None
-    number, shown = broken or (number, got[1] if got else said)
-    place = f"line {number:,} of {file}" if number else file
-    return ValueError(f"{place} must {rule}, got {short(shown)}.")
-
-
-def _broken_line(file: str) -> tuple[int, str] | None:
-    """Return the first line that is no JSON, as versions of DuckDB count lines in several ways."""
-    with open_bytes(file) as opened:
-        for number, line in enumerate(opened, 1):
-            try:
-                json.loads(line.strip() or b"0")
-            except (ValueError, RecursionError):  # noqa: PERF203 - it ends the loop
-                return number, line.strip().decode(errors="replace")
-    return None

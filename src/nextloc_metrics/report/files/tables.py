@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -13,21 +15,21 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows
+from nextloc_metrics.core.queries.arrays import as_tensor, is_repeat, pad_rows, remove_from_lists
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import clip, short
-from nextloc_metrics.report.files.answer_texts import Reader, check_no_answers
+from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
+from nextloc_metrics.report.files.answer_texts import Reader
 from nextloc_metrics.report.files.cells import (
     MISSING,
     PADDING,
     CellReading,
     Cells,
     OnError,
-    WrongTypeError,
     as_numpy,
     has_tuples,
+    holds_lists,
     is_list,
     is_text,
     is_written_as_list,
@@ -39,6 +41,7 @@ from nextloc_metrics.report.files.cells import (
 from nextloc_metrics.report.files.columns import (
     MISSING_TARGET,
     Numbers,
+    check_no_answers,
     cut,
     fill_gaps,
     gaps_of,
@@ -57,6 +60,7 @@ from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
 OF_GAPS = "leave the row out, or count it as a miss with `on_missing='miss'`"
+_OF_NEGATIVE = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
 _OF_LABELS = (
     "a target is one id; a label in words needs a column with its id, or is read by the same rule "
     "as the answers, `report.read_answers(labels, ...)`"
@@ -113,9 +117,7 @@ class TableRows:
         are_names: whether a target of the first rows is text.
         are_text: whether targets are text although their column has keys.
         has_several: whether a row may have several relevant locations.
-        missed: the number of unreadable answers of the chunks so far.
-        without_target: the number of missing targets of the chunks so far, if they are misses.
-        repeated: the number of items so far that stood before in their query.
+        card: what was counted before the first chunk, which has these counts, too.
         ids: what the ids of the chunks so far tell together.
 
     Example:
@@ -152,6 +154,7 @@ class TableRows:
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
         self._given, self._is_share = source, False
+        self.card: Mapping[str, int] = {}
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error, self.reader, self.by_id = names, on_error, reader, by_id
         number = num_locations if self._gaps and vocabulary is None else None
@@ -217,7 +220,7 @@ class TableRows:
 
     def _start(self) -> None:
         """Count from no row on."""
-        self.missed = self.without_target = self.repeated = 0
+        self._counts, self._is_first = Counter[str](), True
         self.ids = SeenIds(str(self.names.preds), self.names.target)
 
     def _look_ahead(self) -> list[FilePart]:
@@ -241,7 +244,7 @@ class TableRows:
         kind = part.columns[self.names.target].type
         if not is_list(kind) and not is_text(kind):
             return
-        cells = self._read(part, self.names.target, self._relevant)
+        cells = read_cells(part, self.names.target, self._relevant)
         numbers, _ = self.numbers.targets(cells.values)
         self.are_names |= bool((numbers >= LIMIT).any())
         # a list of nothing but padding has no relevant id
@@ -252,19 +255,19 @@ class TableRows:
     def _check_kinds(self, part: FilePart) -> None:
         """Raise if types differ from those of the first rows, or ids are text beside integers."""
         found = _kinds_of(part, self.names, self.num_candidates is not None)
-        if (ranks := getattr(self.source, "named", None)) is not None:
+        if (ranks := self.source.first_with_name) is not None:
             found[str(self.names.preds)] = ranks.kind
         known = {x: found.get(x) or kind for x, kind in self._kinds.items()}
         for name, kind in found.items():
             if kind and self._kinds.get(name) and kind != self._kinds[name]:
                 raise ValueError(
-                    f"`{clip(name)}` in {part.file} must hold {self._kinds[name]}, as in the rows "
-                    f"before, got {part.columns[name].type}; convert it."
+                    f"{as_column(clip(name))} in {part.file} must hold {self._kinds[name]}, as in "
+                    f"the rows before, got {part.columns[name].type}; convert it."
                 )
         self._kinds |= {x: kind for x, kind in found.items() if kind}
         kinds = {x: kind for x, kind in known.items() if kind}
         if len({*kinds.values()}) > 1:
-            each = " and ".join(f"{kind} in `{clip(x)}`" for x, kind in kinds.items())
+            each = " and ".join(f"{kind} in {as_column(clip(x))}" for x, kind in kinds.items())
             raise ValueError(
                 f"{part.file} must hold text in both columns or integers in both, got {each}; "
                 "write both as text, which keeps zeros in front (`dtype=str`), or both as integers."
@@ -340,20 +343,21 @@ class TableRows:
         names = self.names
         target, are_lists = self._targets(piece)
         if self._gaps:
-            self.without_target += int((target == self._missing).sum())
+            missing = int((target == self._missing).sum())
+            self._counts |= {"missing_targets": missing} if missing else {}
         preds: Any
         absent = scores = None
         if self.reader is not None:
-            preds = self.reader.answers(piece, names.preds)
+            preds = self.reader.read(_texts_of(piece, names.preds, self.reader))
             if self.source.is_joined:  # of a query without an answer, the row is -1
                 rows = np.asarray(piece.rows)
                 preds = preds.at(np.where(rows < 0, -1, np.arange(len(rows))))
         else:
-            cells = self._read(piece, names.preds, self._answers)
+            cells = read_cells(piece, names.preds, self._answers)
             if self.num_candidates is None:
                 cells = cells.numbered(*self.numbers.answers(cells.values))
                 self._check_swapped(piece, cells, are_lists)
-                if self._may_be_names:
+                if self._may_be_names and self.on_error == "raise":
                     self.ids.look_for_answers(piece, names.preds, cells, self._answers)
                     self._note_ranks()
                 self._count(piece, cells.bad)
@@ -381,14 +385,15 @@ class TableRows:
                 grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
                 batch.grades[target >= 0] = torch.from_numpy(grades.copy())
             miss_unmet(batch)
+        batch.counts = {**self._counts, **(self.card if self._is_first else {})}
+        self._counts, self._is_first = Counter(), False
         return batch
 
     def _note_ranks(self) -> None:
         """Note a name in a column per rank, whose lists are keys."""
-        ranks = getattr(self.source, "named", None)
+        ranks = self.source.first_with_name
         if ranks is not None and ranks.name is not None and self.ids.answer is None:
-            advice = remedy(ranks.name[2], ranks.how)
-            self.ids.answer = ranks.column, *ranks.name, advice
+            self.ids.note_answer(ranks.column, ranks.name, ranks.how)
 
     @property
     def _may_be_names(self) -> bool:
@@ -409,22 +414,12 @@ class TableRows:
         if not ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any():
             return preds, scores
         repeats = is_repeat(preds)
-        self.repeated += int(repeats.sum())
-        if scores is None:
-            return preds, None
-        order = repeats.to(torch.uint8).argsort(dim=1, stable=True)
-        return preds.masked_fill(repeats, -1).gather(1, order), scores.gather(1, order)
-
-    def _read(self, part: FilePart, name: str, how: CellReading) -> Cells:
-        column = part.columns[name]
-        try:
-            return read_cells(column, how)
-        except WrongTypeError as error:
-            raise ValueError(f"`{name}` in {part.file} must hold {error}.") from None
+        self._counts["repeated_items"] += int(repeats.sum())
+        return (preds, None) if scores is None else remove_from_lists(preds, repeats, scores)
 
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
-        cells = self._read(piece, self.names.target, self._relevant)
+        cells = read_cells(piece, self.names.target, self._relevant)
         found = cells.numbered(*self.numbers.targets(cells.values))
         is_pad = found.rows[found.values < 0]
         several = ~found.bad & (found.lengths != 1) & found.lists
@@ -478,7 +473,8 @@ class TableRows:
         bad = bad & (np.asarray(piece.rows) >= 0)
         if self.on_error == "raise":
             check_read(piece, self.names.preds, bad, self._answers)
-        self.missed += int(bad.sum())
+        else:
+            self._counts["broken_answers"] += int(bad.sum())
 
     def _scores(self, piece: FilePart, cells: Cells) -> tuple[Tensor, Tensor | None]:
         """Return scores `[N, C]`, and which rows have none.
@@ -497,12 +493,26 @@ class TableRows:
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
         how = self._relevant._replace(may_be_list=True, are_keys=name in self.source.keyed)
-        cells = self._read(piece, name, how)
+        cells = read_cells(piece, name, how)
         found = cells.numbered(*self.numbers.answers(cells.values))
         check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
         if self._may_be_names:
             self.ids.look_for_answers(piece, name, found, how)
         return pad(found)
+
+
+def _texts_of(part: FilePart, name: str, reader: Reader) -> Iterator[Any]:
+    """Return the texts of a column of answers; lists of objects with a key are JSON."""
+    column = plain(part.columns[name])
+    kind = column.type
+    if reader.key is not None and is_list(kind) and pa.types.is_struct(kind.value_type):
+        return (x and json.dumps(x, default=str) for x in column.to_pylist())
+    if not is_text(kind) and not pa.types.is_null(kind):
+        raise TypeError(
+            f"{part.file} must hold text in {as_column(name)}, got {kind}; `answers` is for "
+            "text, and lists are read without it."
+        )
+    return iter(column.to_pylist())
 
 
 def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
@@ -512,17 +522,12 @@ def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
     for name in filter(None, several):
         column = part.columns[name]
         none = plain(column[:0])  # a type needs no value
-        is_cell = is_text(none.type) and _holds_lists(plain(column))
+        is_cell = is_text(none.type) and holds_lists(plain(column))
         kind = plain(none.flatten()).type if is_list(none.type) else none.type
         is_integer = bool(pa.types.is_integer(kind))
         found[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
         found[name] *= len(column) > 0
     return found
-
-
-def _holds_lists(text: Any) -> bool:
-    """Return whether text is written as lists."""
-    return bool(pc.any(pc.match_substring_regex(text, r"^\s*[\[(]")).as_py())
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
@@ -558,12 +563,8 @@ def check_read(
         is_gap = gaps is not None and (gaps[row] or cell is None)
         advice = OF_GAPS if width is None else of_scores(width)
         if not is_gap:
-            advice = remedy(cell, how)
-            if gaps is not None and advice == PADDING:
-                advice = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
+            advice = remedy(cell, how, PADDING if gaps is None else _OF_NEGATIVE)
             are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
             if are_words and ("padding" in advice or "separator" in advice):
                 advice = _OF_LABELS
-        raise ValueError(
-            f"{piece.place(row)} must hold {what} in `{clip(name)}`, got {short(cell)}; {advice}."
-        )
+        raise wrong_cell(piece.place(row), what, clip(name), short(cell), advice)

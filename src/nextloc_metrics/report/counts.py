@@ -18,7 +18,6 @@ from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.grouped import ClusteredGroups, Grouped
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.base.states import KeyedState
 from nextloc_metrics.core.means import intervals
 from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.answers import UNSEEN
@@ -31,7 +30,7 @@ from nextloc_metrics.core.results.results import Results
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.card import count_rows, few_hits, find_cuts, note_lists, write_rarer
-from nextloc_metrics.report.evaluation_metrics import FewSums, LocationAnswers
+from nextloc_metrics.report.internal_metrics import FewSums, LocationAnswers
 from nextloc_metrics.report.numbered_groups import join_refused, read_numbered
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
@@ -70,7 +69,7 @@ class Counted:
         """Make all collections, those of the first table before the others."""
         self.table = table = make_table(known)
         names = Counter(name for name, _ in self.rows())
-        check_free([name for name, number in names.items() if number > 1], known.metrics)
+        check_free([name for name, number in names.items() if number > 1], known.further_metrics)
         made: list[tuple[Feed | None, Parts]] = [(None, table), (None, make_beside(known, table))]
         made += make_references(known, table)
         for prefix, part in known.parts.items():
@@ -91,18 +90,22 @@ class Counted:
         self._plans[None].needs[Ranking] |= Needs()
         self.headline = table[""]
 
-    def add(self, chunks: Iterable[Batch]) -> None:
-        """Count the queries of chunks of rows, or raise and change nothing."""
+    def add(self, chunks: Iterable[Batch], counts: Mapping[str, int] | None = None) -> None:
+        """Count the queries of chunks of rows, or raise and change nothing.
+
+        `counts` are added to the card.
+        """
         card, longest = self.card.copy(), self.longest
-        states = [(member, vars(member)[member._state_name]) for member in self._members.values()]
+        states = [(member, member.held()) for member in self._members.values()]
         names, keys = dict(self.names), dict(self._keys)
         try:
             for chunk in chunks:
                 self._count(chunk)
+            self.card.update(counts or {})
         except BaseException:
             self.card, self.longest, self.names, self._keys = card, longest, names, keys
             for member, state in states:
-                vars(member)[member._state_name] = state
+                member.restore(state)
             raise
 
     def _count(self, chunk: Batch) -> None:
@@ -121,7 +124,7 @@ class Counted:
             fed = Batch(records, None) if feed is None else feed(batch, records)
             plan.update(fed, count=True)
         ranking: Ranking = records[Ranking]
-        known, target = self.setting.known_locations, batch.target[ranking.queries.counted]
+        known, target = self.setting.num_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
         if known is not None and target.numel() and (highest := int(target.max())) >= known:
             raise ValueError(
@@ -233,7 +236,9 @@ class Counted:
                 if cluster is not None or len(sums) < _FEWEST_GROUPS:
                     continue
                 by_group, by_query = intervals.of_clusters(sums), rows[name].estimate()
-                error, alone = (x.standard_error * grouped._factor for x in (by_group, by_query))
+                error, alone = (
+                    x.standard_error * grouped.score_factor for x in (by_group, by_query)
+                )
                 noise = (2 / by_group.degrees_of_freedom).sqrt()  # of the ratio of variances
                 if error > 1.1 * alone > 0 and (error / alone) ** 2 > 1 + _BEYOND_NOISE * noise:
                     found[f"interval_by_{kind}"] = (
@@ -292,7 +297,7 @@ class Counted:
 
     def _of_one_target(self) -> set[str]:
         """Return the names of F1 that has no value, as all targets are one location."""
-        return {x for x, row in self.rows() if isinstance(row, LocationF1) and row._has_one_target}
+        return {x for x, row in self.rows() if isinstance(row, LocationF1) and row.has_one_target}
 
     def cuts_beyond_lists(self) -> list[int]:
         """Return the cut-offs above the length of the longest list."""
@@ -344,8 +349,7 @@ class Counted:
             counted.ids = frozenset(header["ids"])
             for name, member in counted._members.items():
                 saved.check_state(name, member, arrays[name])
-                is_keyed = isinstance(member._form, KeyedState)
-                set_state(member, [arrays[name]] if is_keyed else arrays[name])
+                member.restore([arrays[name]] if member.is_keyed else arrays[name])
             return counted
 
     def merge(self, other: Counted) -> None:
@@ -354,10 +358,8 @@ class Counted:
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
         self.ids |= other.ids
-        members = other._members
-        for name, member in self._members.items():
-            held = vars(member)[member._state_name]
-            set_state(member, member._form.add(held, members[name].state, member.device))
+        for mine, others in zip(self._members.values(), other._members.values(), strict=True):
+            mine.merge_state(others)
 
 
 def _in_order_of(keys: Tensor, groups: Tensor, values: Tensor, missing: float) -> Tensor:
@@ -365,9 +367,3 @@ def _in_order_of(keys: Tensor, groups: Tensor, values: Tensor, missing: float) -
     rising, order = keys.sort()
     at = order[torch.searchsorted(rising, groups)]
     return values.new_full((len(keys),), missing).index_copy(0, at, values)
-
-
-def set_state(member: Any, state: Any) -> None:
-    """Replace the state of a metric."""
-    vars(member).update({member._state_name: state, "_computed": None})
-    member._update_count += 1  # without this, TorchMetrics warns in `compute`

@@ -47,6 +47,7 @@ class FewSums(KeyedSums):
     """
 
     most: ClassVar[int] = 10_000_000
+    sorted_at_once = 1 << 20  # 32 MB
 
     def merge(self) -> Tensor:
         found = super().merge()

@@ -1,6 +1,6 @@
 """Several models on the same queries: each is read and scored, and pairs of them are tested.
 
-`compare` reads models as `Model`: predictions are counted by `comparing_runs.count_run`, and scores
+`compare` reads models as `Model`: predictions are counted by `runs.count_run`, and scores
 of queries are read by `_score_models`. Then `_test_models` tests the pairs, by
 `analysis.comparison`, and makes the result, `Comparisons`, which has the tables.
 """
@@ -8,7 +8,7 @@ of queries are read by `_score_models`. Then `_test_models` tests the pairs, by
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,14 +29,14 @@ from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
-from nextloc_metrics.report.comparing_runs import Model, count_run, ends_of, join_runs, mean_of
-from nextloc_metrics.report.comparing_saved import SAVED, compare_saved
 from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters, note_runs, p_text
-from nextloc_metrics.report.evaluation_options import SharedOptions, with_options
+from nextloc_metrics.report.options import Options, refuses_unknown
+from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of
+from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
 from nextloc_metrics.report.setting import check_cluster, with_users
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from nextloc_metrics.report.options import Metrics
 
 Against = Literal["first", "all"]
 
@@ -47,7 +47,7 @@ _OF_QUERIES = ("left_out", "without_target")
 _ROUNDED, _BITS = 4, 32
 
 
-@with_options(SharedOptions)
+@refuses_unknown
 def compare(
     models: Mapping[str, Any],
     target: Array | None = None,
@@ -58,7 +58,13 @@ def compare(
     exclude: Array | None = None,
     against: Against = "first",
     seed: int = 0,
-    **options: Unpack[SharedOptions],
+    k: int | Sequence[int] = (1, 5, 10),
+    measures: Sequence[Any] = (),
+    metrics: Metrics | None = None,
+    num_locations: int | None = None,
+    cluster: str | None = None,
+    exempt_target: bool = False,
+    confidence_level: float = 0.95,
 ) -> Comparisons:
     """Compare several models by their predictions, or scores, of the same queries.
 
@@ -83,8 +89,9 @@ def compare(
             together; `"all"` compares all pairs, and it corrects those of each metric. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
         seed: the seed of the random signs.
-        options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions]; for scores only
-            `cluster` and `confidence_level`, for evaluations `metrics` and `confidence_level`.
+        k: this option and those that follow are described in
+            [`Options`][nextloc_metrics.report.Options]. Those for scores are `cluster` and
+            `confidence_level`, those for evaluations `metrics` and `confidence_level`.
 
     Raises:
         TypeError: without `target`, a model is no scores of queries.
@@ -110,9 +117,9 @@ def compare(
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
     given = {str(name): of for name, of in models.items()}
-    level = options["confidence_level"]
-    groups, cluster = with_users(users, groups, options["cluster"])
-    options["cluster"] = cluster
+    level = confidence_level
+    groups, cluster = with_users(users, groups, cluster)
+    options = Options(k, measures, metrics, num_locations, cluster, exempt_target, level)
     intervals.check_confidence_level(level)
     seed = as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
@@ -121,9 +128,9 @@ def compare(
     if len(given) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(given))}.")
     if target is None and any(isinstance(x, SAVED) for x in given.values()):
-        return compare_saved(given, options["metrics"], level)
+        return compare_saved(given, metrics, level)
     if target is None:
-        if mask is not None or exclude is not None or options["measures"] or options["metrics"]:
+        if mask is not None or exclude is not None or measures or metrics:
             raise ValueError("`mask`, `exclude`, `measures` and `metrics` need predictions.")
         read = _score_models(given, groups, cluster, level)
     else:
@@ -232,7 +239,8 @@ def _test_models(
     if not kept.any():
         raise ValueError("`target` must hold at least one query that counts, got none to compare.")
     names = [x for x in combinations(models, 2) if is_all or x[0] == first]
-    pairs = {(a, b): _pair_models(models[a], models[b]) for a, b in names}
+    shared: dict[bytes, Any] = {}
+    pairs = {(a, b): _pair_models(models[a], models[b], shared) for a, b in names}
     found: dict[PairNames, dict[str, Comparison]] = {x: {} for x in names}
     corrected: dict[PairNames, dict[str, float]] = {x: {} for x in names}
     keys, num_tests, draws = [*models[first].scores], dict[str, int](), 0
@@ -278,14 +286,20 @@ def _test_models(
     return Comparisons(*shown, level, notes, models[first].members, stds)
 
 
-def _pair_models(first: Model, second: Model) -> dict[str, Pair]:
-    """Pair the scores of two models by metric, with those of the queries that count for both."""
+def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[str, Pair]:
+    """Pair the scores of two models by metric, with those of the queries that count for both.
+
+    Equal sums of several pairs are stored once, in `shared`.
+    """
     pairs = {}
     for key, b in second.scores.items():
         a = first.scores[key]
         kept = ~(np.isnan(a).any(0) | np.isnan(b).any(0))
         errors = first.errors + second.errors
         pair = pair_up(a[:, kept], b[:, kept], second.clusters_of(kept), second.unit, errors)
+        sums = [shared.setdefault(of_model.tobytes(), of_model) for of_model in pair.found.sums]
+        found, rows = pair.found._replace(sums=sums), hash((key, kept.tobytes()))
+        pair = pair._replace(found=found, rows=rows)
         if key in second.f1:
             counted = torch.from_numpy(kept)
             decided = [[x[counted] for x in one.decided] for one in (first, second)]

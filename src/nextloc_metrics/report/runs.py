@@ -24,15 +24,13 @@ from nextloc_metrics.core.base.plan import Plan
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.batch import ArrayRows
-from nextloc_metrics.core.queries.checks import cut_offs
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.core.results.results import readings_of
 from nextloc_metrics.metrics.location_f1 import LocationTally
-from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report.card import count_rows, cut_by_lists, few_hits, note_lists
-from nextloc_metrics.report.evaluation_options import SharedOptions
+from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.part import Part
 from nextloc_metrics.report.setting import (
     Form,
@@ -64,16 +62,16 @@ class Model(NamedTuple):
         return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
 
 
-def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) -> Model:
+def count_run(rows: ArrayRows, clusters: Tensor | None, options: Options) -> Model:
     """Score each query of one run by each metric, and count what is no mean of scores."""
-    level = options["confidence_level"]
-    own: dict[str, Any] = check_metrics(options["metrics"])
+    level = options.confidence_level
+    own: dict[str, Any] = check_metrics(options.metrics)
     _check_fractions("metrics", own)
     headline = make_headline(
-        options["num_locations"] or rows.num_candidates,
+        options.num_locations or rows.num_candidates,
         rows.has_several,
-        options["k"],
-        options["measures"],
+        options.k,
+        options.measures,
         own,
     )
     members: dict[str, Any] = dict(headline.named_members())
@@ -83,10 +81,12 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
     others = RankingCollection({x: y for x, y in members.items() if x not in means})
     plan, answers = Plan([*members.values()]), list[Tensor]()
     plan.needs[Ranking] |= Needs()  # the card reads all ranks
-    known, card, longest = _setting_of(rows, own, options), Counter[str](), 0
+    # what the card depends on
+    known = replace(Setting.read(replace(options, metrics=None)), metrics=own, form=Form.of(rows))
+    card, longest = Counter[str](), 0
     parts: dict[str, list[Tensor]] = {key: [] for key in means}
     for batch in rows.chunks():
-        batch = replace(batch, groups=None, exempt_target=options["exempt_target"]).read()
+        batch = replace(batch, groups=None, exempt_target=options.exempt_target).read()
         records = plan.read(batch)
         ranking: Ranking = records[Ranking]
         counts, of_batch = count_rows(known, batch, ranking)
@@ -103,7 +103,7 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: SharedOptions) 
         estimate, better = mean_of(scores[key], clusters), metric.higher_is_better
         bounds = ends_of(estimate, level)
         columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
-    of_lists, doubts = (known, card, longest), _doubts(scores, clusters, options["cluster"])
+    of_lists, doubts = (known, card, longest), _doubts(scores, clusters, options.cluster)
     beside: dict[str, Any] = {
         "card": {name: number for name, number in card.items() if name != "queries"} | doubts,
         "notes": note_lists(*of_lists, members),
@@ -130,13 +130,6 @@ def _with_f1(
         scores[key] = _shares_of_f1(each, target, by)
     cells = {x: of[None].numpy() for x, of in scores.items()}
     return model._replace(scores=cells, f1=f1, target=target, decided=[decided])
-
-
-def _setting_of(rows: ArrayRows, own: Any, options: SharedOptions) -> Setting:
-    """Return what the card of rows depends on."""
-    cuts = cut_offs(cut_offs_of(options["measures"]) if options["measures"] else options["k"])
-    given: Any = {"own": own, "known_locations": options["num_locations"], "form": Form.of(rows)}
-    return Setting(k=tuple(cuts), **given)
 
 
 def _doubts(scores: Mapping[str, Tensor], clusters: Tensor | None, kind: Any) -> dict[str, str]:

@@ -25,8 +25,8 @@ from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.card import cut_by_lists, join_cards, join_notes, mark_cuts
 from nextloc_metrics.report.comparisons import ByPair, Comparisons
+from nextloc_metrics.report.counts import Counted
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.evaluation_counts import Counted
 from nextloc_metrics.report.setting import check_metrics
 
 #: An evaluation, or a file that `Evaluation.save` wrote.

@@ -1,0 +1,91 @@
+"""A source, opened: rows of queries, or the arrays of a file of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nextloc_metrics.core.queries.messages import describe, short
+from nextloc_metrics.report.files.answer_texts import reader_of
+from nextloc_metrics.report.files.array_files import open_arrays
+from nextloc_metrics.report.files.columns import names_of_groups, with_missing
+from nextloc_metrics.report.files.joins import open_form
+from nextloc_metrics.report.files.nested import as_tables
+from nextloc_metrics.report.files.opening import kind_of_files
+from nextloc_metrics.report.files.roles import Roles
+from nextloc_metrics.report.files.suffixes import ARRAYS
+from nextloc_metrics.report.files.table_source import TableSource
+from nextloc_metrics.report.files.tables import TableRows
+from nextloc_metrics.report.files.wrong_tables import check_no_records
+
+_LISTS = {"padding": -1, "separator": None}
+
+
+def roles_of(source: TableSource, groups: Sequence[str] = (), **columns: str | None) -> Roles:
+    """Return the columns of a source, with those that its use names beside it."""
+    named: Any = {
+        x: getattr(source, x) for x in ("preds", "target", "query", "item", "score", "rank")
+    }
+    return Roles(**named | columns, groups=names_of_groups(groups))
+
+
+def how_cells_are_read(source: TableSource, **reading: Any) -> tuple[dict[str, Any], Any]:
+    """Return how `TableRows` reads cells, and the options for the text of a language model.
+
+    `reading` are further arguments of `TableRows`.
+    """
+    lists, texts = dict(_LISTS), source.answers
+    if isinstance(texts, Mapping) and texts and texts.keys() <= lists.keys():
+        lists, texts = {**lists, **texts}, None
+    how = {**lists, "on_error": source.on_error, "on_missing": source.on_missing, **reading}
+    return {**how, "vocabulary": with_missing(source.vocabulary, source.on_missing)}, texts
+
+
+def open_source(
+    source: TableSource,
+    roles: Roles,
+    *,
+    threads: int = 1,
+    query_as_groups: bool = False,
+    **reading: Any,
+) -> TableRows | dict[str, Any]:
+    """Open the files or the table of a source; a cluster's table is for `engines`.
+
+    A file of scores is a dict of arrays, by the names of the fields of `Predictions`. With
+    `query_as_groups`, the columns of `query` are groups, too. `reading` is as for
+    `how_cells_are_read`.
+    """
+    check_no_records("rows", source.rows)
+    how, texts = how_cells_are_read(source, **reading)
+    rows, truth = source.rows, source.truth
+    if kind_of_files(rows) in ARRAYS:
+        rows, truth = open_arrays(rows, truth, roles, how["vocabulary"]), None
+        if isinstance(rows, dict):
+            return rows
+    rows, truth, roles = as_tables(rows, truth, roles)
+    if query_as_groups:
+        roles = replace(roles, groups=tuple(dict.fromkeys([*roles.groups, *roles.query])))
+    are_apart = roles.are_apart(rows, truth)
+    reader = None
+    if texts is not None and (not are_apart or roles.is_of_lists):
+        reader, texts = reader_of(how["vocabulary"], texts), None
+    if not are_apart:
+        return TableRows(rows, roles, **how, reader=reader)
+    for name, value in {"answers": texts, "confidence": roles.confidence}.items():
+        if value is not None:
+            raise ValueError(
+                f"`{name}` must not be given with `truth`, `item` or several `preds`, got "
+                f"{short(value)}."
+            )
+    return open_form(rows, truth, roles, threads=threads, **how, reader=reader)
+
+
+def check_lists(source: TableSource) -> None:
+    """Raise for the text of a language model, which `evaluate` alone reads."""
+    _, texts = how_cells_are_read(source)
+    if texts is not None:
+        raise ValueError(
+            "`answers` must be how lists are written, `separator` and `padding`, got "
+            f"{describe(texts)}; only `evaluate` reads the text of a language model."
+        )
