@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from nextloc_metrics import report
+from nextloc_metrics.report.protocols import audit
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -245,3 +246,63 @@ def test_a_source_stands_for_its_rows_in_each_function(tmp_path: Path) -> None:
         report.evaluate(source, [3, 5])
     with pytest.raises(TypeError, match=r"`mask` must name columns where `preds` is a table"):
         report.evaluate(source, mask=np.array([True, False]))
+
+
+def _two_sources(tmp_path: Path) -> dict[str, report.Source]:
+    """Two models of the same queries in other orders, with users."""
+    rows = {"id": [1, 2, 3, 4], "target": [3, 5, 9, 1], "user": ["a", "a", "b", "c"]}
+    good = pd.DataFrame({**rows, "preds": [[x, 0] for x in rows["target"]]})
+    bad = pd.DataFrame({**rows, "preds": [[0, x] for x in rows["target"]]})[::-1]
+    bad.to_parquet(tmp_path / "bad.parquet")
+    return {"bad": report.Source(tmp_path / "bad.parquet"), "good": report.Source(good)}
+
+
+def test_sources_are_compared_by_a_key_of_queries(tmp_path: Path) -> None:
+    """As their arrays are; without the key, other orders are an error."""
+    sources = _two_sources(tmp_path)
+    found = report.compare(sources, key="id", users="user", k=1)
+    target = [1, 9, 5, 3]
+    arrays = {"bad": [[0, x] for x in target], "good": [[x, 0] for x in target]}
+    expected = report.compare(arrays, target, users=["c", "b", "a", "a"], k=1)
+    assert str(found) == str(expected)
+    assert found.card == expected.card
+    with pytest.raises(ValueError, match="must equal the targets of bad, row by row"):
+        report.compare(sources)
+    with pytest.raises(TypeError, match="`target` must be None beside sources"):
+        report.compare(sources, target)
+    with pytest.raises(TypeError, match="every model must be a `Source` if one is, got list"):
+        report.compare({**sources, "third": arrays["good"]})
+
+
+def test_what_does_not_fit_in_a_compared_table_is_counted() -> None:
+    """On the card, and by model."""
+    truth = pd.DataFrame({"q": [1, 2, 3], "target": [7, 3, 5]})
+    lists = pd.DataFrame({"q": [1, 2], "preds": [[7, 1], [1, 3]]})
+    every = pd.DataFrame({"q": [1, 2, 3], "preds": [[7, 1], [1, 2], [5, 1]]})
+    sources = {
+        name: report.Source(rows, truth=truth, query="q")
+        for name, rows in {"some": lists, "every": every}.items()
+    }
+    found = report.compare(sources, k=1)
+    assert found.counts == {"some": {"missing": 1}}
+    assert found.card["missing some"] == 1
+    assert found.values["some"]["mrr"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+
+
+def test_sources_are_audited(tmp_path: Path) -> None:
+    """One, or several by a key of queries, with the users of a column."""
+    scores = [[0.1, 0.7, 0.2] * 40, [0.4, 0.3, 0.2] * 40]
+    frame = pd.DataFrame({"id": [1, 2], "preds": scores, "target": [1, 0], "user": ["a", "b"]})
+    expected = audit({"one": scores, "two": scores}, [1, 0], ["a", "b"], k=1, seed=3)
+    sources = {"one": report.Source(frame), "two": report.Source(frame[::-1])}
+    assert str(audit(sources, users="user", k=1, seed=3, key="id")) == str(expected)
+    alone = audit(report.Source(frame), users="user", k=1, seed=3)
+    assert str(alone) == str(audit(scores, [1, 0], ["a", "b"], k=1, seed=3))
+    with pytest.raises(TypeError, match="`target` must be given with scores, got None"):
+        audit(scores)
+
+
+def test_workers_are_for_tables() -> None:
+    """Beside arrays they would do nothing."""
+    with pytest.raises(TypeError, match="`workers` must be 1 with arrays, got 2"):
+        report.evaluate([[1, 2]], [1], workers=2)

@@ -209,13 +209,12 @@ def compare(
 
     Files of `score --save` may have different queries. An .html `--out` is a page.
     """
-    from nextloc_metrics.cli.files import given_options, read_same, write_comparisons
+    from nextloc_metrics.cli.files import given_options, sources_of, write_comparisons
     from nextloc_metrics.report.compare_models import compare as compare_models
     from nextloc_metrics.report.options import Options
     from nextloc_metrics.report.saved import is_saved
 
-    cluster, known = reading["cluster"], [name_of(path) for path in paths]
-    if against not in ("first", "all", *known):
+    if against not in ("first", "all", *map(name_of, paths)):
         raise click.UsageError(f"`--against` must be one of PATHS, first or all, got {against}.")
     paths = tuple(sorted(paths, key=lambda path: name_of(path) != against))
     with explained():
@@ -225,28 +224,21 @@ def compare(
             days = dict(zip(titles, paths, strict=True))
             result = compare_models(days, **given_options(Options, options))
         else:
-            found = read_same(paths, key, groups=(), **reading)
-            first = found[paths[0]]
-            names = [name_of(path) for path in found]
-            titles = short_names(names) if output.is_page else names
-            rows = f"{len(first.target):,} of each file"
-            if first.grades is not None:
-                raise ValueError(
-                    "`truth` must have no grades for `compare`; write each query's ids as a list."
-                )
+            names = {path: name_of(path) for path in paths}
+            short = dict(zip(paths, short_names([*names.values()]), strict=True))
+            named = short if output.is_page else names
+            sources = sources_of(paths, reading).items()
             result = compare_models(
-                {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
-                first.target,
-                groups=None if cluster is None else {cluster: first.groups[cluster]},
+                {named[path]: source for path, source in sources},
                 against="all" if against == "all" else "first",
+                key=key,
                 **given_options(Options, reading),
             )
-            for title, one in zip(titles, found.values(), strict=True):
-                counts = {name: number for name, number in one.card.items() if number}
-                result.card |= {f"{name} {title}": number for name, number in counts.items()}
-                if counts:
-                    text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
-                    click.echo(f"Note: {title}: {text}", err=True)
+            rows = f"{result.card['queries']:,} of each file"
+            for title, counts in result.counts.items():
+                text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
+                click.echo(f"Note: {title}: {text}", err=True)
+            titles = [*named.values()]
     with explained():
         text = write_comparisons(result, output.kind)
         if output.is_page:
@@ -266,20 +258,13 @@ def audit(
     paths: tuple[str, ...], kind: str, seed: int, users: str | None, key: str | None, **reading: Any
 ) -> None:
     """Print the values that other codebases would report for the scores in PATHS."""
-    from nextloc_metrics.cli.files import read_same, write_table
+    from nextloc_metrics.cli.files import sources_of, write_table
     from nextloc_metrics.report.protocols import audit as audit_models
 
     with explained():
-        groups = [] if users is None else [users]
-        found = read_same(paths, key, groups=groups, cluster=None, **reading)
-        first = found[paths[0]]
-        result = audit_models(
-            {name_of(path): one.preds for path, one in found.items()},
-            first.target,
-            None if users is None else first.groups[users],
-            k=reading["k"] or (1, 5, 10),
-            seed=seed,
-        )
+        sources = {name_of(path): x for path, x in sources_of(paths, reading).items()}
+        cuts = reading["k"] or (1, 5, 10)
+        result = audit_models(sources, users=users, k=cuts, seed=seed, key=key)
     click.echo(write_table(result, kind, result.table.records))
 
 

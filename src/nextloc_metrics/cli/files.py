@@ -28,30 +28,15 @@ from nextloc_metrics.report.files.coordinates_and_counts import (
     read_counts,
     read_words,
 )
-from nextloc_metrics.report.files.predictions import Predictions, read, same_queries
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.source import Source
 
 
-def read_same(
-    paths: Sequence[str], key: str | None, groups: Sequence[str], **reading: Any
-) -> dict[str, Predictions]:
-    """Read predictions of the same queries, joined by a column of keys or row by row."""
-    columns = [*groups, *([key] if key else [])]
-    found = {path: _read(path, groups=columns, **reading) for path in paths}
-    if not (query := reading["query"]) or key is not None:
-        return same_queries(found, key)
-    for one in found.values():  # rows that are joined to a truth are in any order
-        cells = zip(*(map(str, one.groups[name]) for name in query), strict=True)
-        one.groups |= {", ".join(query): ["\0".join(x) for x in cells]}
-    return same_queries(found, ", ".join(query))
-
-
-def _read(path: str, groups: Sequence[str] = (), **reading: Any) -> Predictions:
-    """Read a file with the given options; files without columns have a separate target file."""
+def sources_of(paths: Sequence[str], reading: Mapping[str, Any]) -> dict[str, Source]:
+    """Return the sources of several files, which hold no text of a language model."""
     if texts := [name for name in reading["answers"] or {} if name in TEXTS]:
         raise ValueError(f"`{texts[0]}` must be left out, as only score and report read text.")
-    return read(source_of(path, reading), groups=[*groups, *filter(None, [reading["cluster"]])])
+    return {path: source_of(path, reading) for path in paths}
 
 
 def source_of(path: str, reading: Mapping[str, Any]) -> Source:

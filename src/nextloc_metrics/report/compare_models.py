@@ -30,6 +30,8 @@ from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
 from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters, note_runs, p_text
+from nextloc_metrics.report.files.predictions import check_sources, read_same
+from nextloc_metrics.report.files.table_source import TableSource
 from nextloc_metrics.report.options import Options, refuses_unknown
 from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
@@ -53,11 +55,12 @@ def compare(
     target: Array | None = None,
     *,
     mask: Array | None = None,
-    groups: Mapping[str, Array] | None = None,
-    users: Array | None = None,
+    groups: Mapping[str, Array] | Sequence[str] | None = None,
+    users: Array | str | None = None,
     exclude: Array | None = None,
     against: Against = "first",
     seed: int = 0,
+    key: str | None = None,
     k: int | Sequence[int] = (1, 5, 10),
     measures: Sequence[Any] = (),
     metrics: Metrics | None = None,
@@ -77,10 +80,12 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs. Or,
-            without `target`, scores of queries: a `PerQueryScores`, the result of its `compute`, or
-            a floating tensor `[N]`, which are the metric `score`, and higher ones are better. Or
-            two evaluations of different queries, or files of them: differences have intervals, by
-            their `cluster` if it has groups in both, and no p-values.
+            without `target`, a [`Source`][nextloc_metrics.report.Source] of each, of the same
+            queries, where `groups` and `users` name columns. Or scores of queries: a
+            `PerQueryScores`, the result of its `compute`, or a floating tensor `[N]`, which are the
+            metric `score`, and higher ones are better. Or two evaluations of different queries, or
+            files of them: differences have intervals, by their `cluster` if it has groups in both,
+            and no p-values.
         groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
             matter, which test and intervals then take as independent. For a `PerQueryScores` they
             are in the order of ascending ids.
@@ -89,6 +94,8 @@ def compare(
             together; `"all"` compares all pairs, and it corrects those of each metric. Tests of the
             same scores count once: with `k=1` and lists of one id, accuracy and MRR are one.
         seed: the seed of the random signs.
+        key: of sources, a column that names a query, as rows may be in any order; without it, they
+            are joined by the columns `query`, or must be in the same order.
         k: this option and those that follow are described in
             [`Options`][nextloc_metrics.report.Options]. Those for scores are `cluster` and
             `confidence_level`, those for evaluations `metrics` and `confidence_level`.
@@ -117,7 +124,13 @@ def compare(
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
     given = {str(name): of for name, of in models.items()}
-    level = confidence_level
+    level, counts = confidence_level, dict[str, dict[str, int]]()
+    if any(isinstance(of, TableSource) for of in given.values()):
+        if users is not None:
+            with_users(users, None, cluster)  # which raises if both are given
+            users, cluster = None, str(users)
+        check_sources(given, target=target, mask=mask, exclude=exclude)
+        given, target, groups, counts = _read_sources(given, cluster, key)
     groups, cluster = with_users(users, groups, cluster)
     options = Options(k, measures, metrics, num_locations, cluster, exempt_target, level)
     intervals.check_confidence_level(level)
@@ -132,7 +145,7 @@ def compare(
     if target is None:
         if mask is not None or exclude is not None or measures or metrics:
             raise ValueError("`mask`, `exclude`, `measures` and `metrics` need predictions.")
-        read = _score_models(given, groups, cluster, level)
+        read = _score_models(given, groups, cluster, level)  # type: ignore[arg-type]
     else:
         runs = {name: _read_runs(of) for name, of in given.items()}
         first = next(iter(runs.values()))[0]
@@ -148,7 +161,27 @@ def compare(
             name: join_runs([count_run(one, clusters, options) for one in of], level)
             for name, of in rows.items()
         }
-    return _test_models(read, cluster, against, level, seed)
+    comparisons = _test_models(read, cluster, against, level, seed)
+    comparisons.counts = {name: of for name, of in counts.items() if of}
+    for name, of in comparisons.counts.items():
+        comparisons.card |= {f"{what} {name}": number for what, number in of.items()}
+    return comparisons
+
+
+def _read_sources(sources: Mapping[str, Any], cluster: str | None, key: str | None) -> Any:
+    """Return the predictions of sources, the target, the groups of `cluster`, and what was counted.
+
+    The last is by model; numbers that are 0 are left out.
+    """
+    tables = read_same(sources, [] if cluster is None else [cluster], key)
+    first = next(iter(tables.values()))
+    if first.grades is not None:
+        raise ValueError(
+            "`truth` must have no grades for `compare`; write each query's ids as a list."
+        )
+    groups = None if cluster is None else {cluster: first.groups[cluster]}
+    counts = {name: {x: n for x, n in table.card.items() if n} for name, table in tables.items()}
+    return {name: table.preds for name, table in tables.items()}, first.target, groups, counts
 
 
 def _number(keys: Tensor) -> Tensor:

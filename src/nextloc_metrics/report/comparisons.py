@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from nextloc_metrics.analysis.comparison import Comparison, PairNames
@@ -54,6 +54,7 @@ class Comparisons(Result):
             exactly where their corrected p-value is above the level.
         columns: the values of each model with their intervals, by metric.
         card: the number of queries, and how intervals and p-values were computed.
+        counts: of models that were read from tables, what did not fit, by model.
     """
 
     title: ClassVar[str] = "Comparison"
@@ -68,6 +69,7 @@ class Comparisons(Result):
     _below: Sequence[str]  #: the notes of `table`
     _members: Sequence[tuple[str, Any]]
     _stds: dict[str, dict[str, float]]  #: over runs, of each model by metric
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def _first(self) -> str:

@@ -16,7 +16,7 @@ from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch, read_rows, track
 from nextloc_metrics.core.queries.checks import check_positive
-from nextloc_metrics.core.queries.messages import describe
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report import engines
 from nextloc_metrics.report.engines.processes import divide, one_thread, run
@@ -137,6 +137,8 @@ def evaluate(
     if source is not None:
         with one_thread():
             return _evaluate_table(source, groups or (), beside, workers, options)
+    if workers != 1:
+        raise TypeError(f"`workers` must be 1 with arrays, got {short(workers)}; it is for tables.")
     beside = {"groups": groups, "grades": beside.pop("grade"), **beside}
     return _evaluate_arrays({"preds": preds, "target": target, **beside}, options)
 
@@ -176,7 +178,9 @@ def _check_kinds(beside: Mapping[str, Any], is_table: bool) -> None:
 def _evaluate_arrays(arrays: Mapping[str, Any], options: Options, **known: Any) -> Evaluation:
     """Evaluate arrays, by the names of the fields of a `Batch`."""
     if arrays["target"] is None:
-        raise TypeError("`target` must be given with arrays, got None.")
+        raise TypeError(
+            "`target` must be given with arrays, got None; pass the relevant id of each row."
+        )
     rows = read_rows(Batch(**arrays))
     check_cluster(options.cluster, rows.groups)
     evaluator = Evaluator.of_setting(Setting.read(options, **known))

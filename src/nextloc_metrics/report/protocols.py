@@ -23,6 +23,8 @@ from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.checks import cut_offs, is_integer
 from nextloc_metrics.core.queries.messages import as_row, describe
 from nextloc_metrics.core.ranking.ranking import Ranking
+from nextloc_metrics.report.files.predictions import check_sources, read_same
+from nextloc_metrics.report.files.table_source import TableSource
 
 __all__ = ["Audit", "audit", "libcity", "middle_rank", "mie_lab", "recbole", "sasrec"]
 
@@ -277,13 +279,14 @@ class Audit(Result):
 
 
 def audit(
-    preds: Array | Mapping[str, Array],
-    target: Array,
-    users: Array | None = None,
+    preds: Any,
+    target: Array | None = None,
+    users: Array | str | None = None,
     seen: Array | None = None,
     *,
     k: int | Sequence[int] = (1, 5, 10),
     seed: int = 0,
+    key: str | None = None,
 ) -> Audit:
     """Evaluate scores as five codebases do, beside the exact values and the bounds of ties.
 
@@ -292,9 +295,11 @@ def audit(
     target scored NaN is a miss.
 
     Args:
-        preds: as for `libcity`, as is `target`; or a dict with the scores of several models.
-        users: as for `sasrec`, as are `seen` and `seed`.
+        preds: as for `libcity`, as is `target`; or a dict with the scores of several models; or a
+            [`Source`][nextloc_metrics.report.Source], or a dict of them, of the same queries.
+        users: as for `sasrec`, as are `seen` and `seed`; beside sources, the column.
         k: the cut-offs; values with other cut-offs are left out.
+        key: of sources, as for `compare`.
 
     Raises:
         ValueError: there is no model, shapes do not fit, or `k` is more than C.
@@ -312,6 +317,14 @@ def audit(
     models = preds if isinstance(preds, Mapping) else {"": preds}
     if not models:
         raise ValueError("`preds` must hold at least one model, got none.")
+    if any(isinstance(model, TableSource) for model in models.values()):
+        check_sources(models, target=target, seen=seen)
+        tables = read_same(models, [] if users is None else [str(users)], key)
+        first = next(iter(tables.values()))
+        models, target = {name: table.preds for name, table in tables.items()}, first.target
+        users = None if users is None else first.groups[str(users)]
+    if target is None:
+        raise TypeError("`target` must be given with scores, got None.")
     records: list[dict[str, Any]] = []
     for model, own in models.items():
         scores, ids = _read(own, target, max(cuts))

@@ -126,10 +126,11 @@ def _roles_of_columns(source: TableSource, table: Any) -> dict[str, str]:
         return {}
     named = {x: getattr(source, x) for x in ("preds", "target", "query", "item", "score", "rank")}
     roles = {column: role for role, x in named.items() for column in _listed(x)}
-    return {
+    found = {
         name: next((role for column, role in roles.items() if fnmatch(name, column)), "")
         for name in columns_of(table)
     }
+    return found if any(found.values()) else {}  # keys of JSON may be queries
 
 
 def _listed(columns: Any) -> list[str]:

@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.core.queries.checks import check_choice
 from nextloc_metrics.core.queries.keys import LIMIT
-from nextloc_metrics.core.queries.messages import as_row, short
+from nextloc_metrics.core.queries.messages import as_row, describe, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.files.cells import INTEGER, OnError, integers_of, plain
 from nextloc_metrics.report.files.columns import kind_of, with_missing
@@ -225,6 +225,41 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
             return pandas.Series(numbers)
     columns = [plain(part).to_pandas(integer_object_nulls=True) for part in parts]
     return pandas.concat(columns, ignore_index=True)
+
+
+def read_same(
+    sources: Mapping[str, TableSource], groups: Sequence[str] = (), key: str | None = None
+) -> dict[str, Predictions]:
+    """Read predictions of the same queries, in the order of the first source.
+
+    `key` is a column that names a query. Without it, rows are joined by the columns `query` of the
+    first source, or compared row by row.
+    """
+    columns = [*groups, *([] if key is None else [key])]
+    predictions = {name: read(source, groups=columns) for name, source in sources.items()}
+    query = next(iter(sources.values())).query
+    names = (query,) if isinstance(query, str) else query
+    if not names or key is not None:
+        return same_queries(predictions, key)
+    for one in predictions.values():  # rows that are joined to a truth are in any order
+        cells = zip(*(map(str, one.groups[name]) for name in names), strict=True)
+        one.groups |= {", ".join(names): ["\0".join(x) for x in cells]}
+    return same_queries(predictions, ", ".join(names))
+
+
+def check_sources(models: Mapping[str, Any], **others: Any) -> None:
+    """Raise if some models are no sources, or where arrays are given beside them."""
+    for name, model in models.items():
+        if not isinstance(model, TableSource):
+            raise TypeError(
+                f"every model must be a `Source` if one is, got {describe(model)} for "
+                f"{short(name)}."
+            )
+    if wrong := next((x for x, value in others.items() if value is not None), None):
+        raise TypeError(
+            f"`{wrong}` must be None beside sources, got {describe(others[wrong])}; their columns "
+            "are named in `Source`."
+        )
 
 
 def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:
