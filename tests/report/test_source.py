@@ -270,6 +270,8 @@ def test_sources_are_compared_by_a_key_of_queries(tmp_path: Path) -> None:
         report.compare(sources)
     with pytest.raises(TypeError, match="`target` must be None beside sources"):
         report.compare(sources, target)
+    bare = {"bad": str(tmp_path / "bad.parquet"), "good": sources["good"].rows}
+    assert str(report.compare(bare, key="id", users="user", k=1)) == str(expected)
     with pytest.raises(TypeError, match="every model must be a `Source` if one is, got list"):
         report.compare({**sources, "third": arrays["good"]})
 
@@ -306,3 +308,11 @@ def test_workers_are_for_tables() -> None:
     """Beside arrays they would do nothing."""
     with pytest.raises(TypeError, match="`workers` must be 1 with arrays, got 2"):
         report.evaluate([[1, 2]], [1], workers=2)
+
+
+def test_an_unknown_field_is_named_with_the_nearest() -> None:
+    """And an argument of `evaluate` with its place."""
+    with pytest.raises(TypeError, match="Source has no option `querry`; use `query`"):
+        report.Source("a.csv", querry="user")
+    with pytest.raises(TypeError, match="`groups`; pass `groups` to what takes the `Source`"):
+        report.Source("a.csv", groups=["user"])

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,11 +33,14 @@ from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
 from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters, note_runs, p_text
 from nextloc_metrics.report.files.predictions import check_sources, read_same
+from nextloc_metrics.report.files.sources import is_pandas
 from nextloc_metrics.report.files.table_source import TableSource
 from nextloc_metrics.report.options import Options, refuses_unknown
 from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of
+from nextloc_metrics.report.saved import is_saved
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
 from nextloc_metrics.report.setting import check_cluster, with_users
+from nextloc_metrics.report.source import Source
 
 if TYPE_CHECKING:
     from nextloc_metrics.report.options import Metrics
@@ -80,8 +85,8 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; a list of them for several runs. Or,
-            without `target`, a [`Source`][nextloc_metrics.report.Source] of each, of the same
-            queries, where `groups` and `users` name columns. Or scores of queries: a
+            without `target`, a [`Source`][nextloc_metrics.report.Source] of each, or its rows, of
+            the same queries, where `groups` and `users` name columns. Or scores of queries: a
             `PerQueryScores`, the result of its `compute`, or a floating tensor `[N]`, which are the
             metric `score`, and higher ones are better. Or two evaluations of different queries, or
             files of them: differences have intervals, by their `cluster` if it has groups in both,
@@ -125,6 +130,8 @@ def compare(
     check_named("models", models, '{"gru": preds, "lstm": others}')
     given = {str(name): of for name, of in models.items()}
     level, counts = confidence_level, dict[str, dict[str, int]]()
+    if target is None:
+        given = {name: Source(of) if is_table(of) else of for name, of in given.items()}
     if any(isinstance(of, TableSource) for of in given.values()):
         if users is not None:
             with_users(users, None, cluster)  # which raises if both are given
@@ -166,6 +173,14 @@ def compare(
     for name, of in comparisons.counts.items():
         comparisons.card |= {f"{what} {name}": number for what, number in of.items()}
     return comparisons
+
+
+def is_table(model: Any) -> bool:
+    """Return whether a model without a target is a table, and no evaluation or scores."""
+    if isinstance(model, str | PathLike):
+        return not (Path(model).suffix == ".npz" and is_saved(str(model)))
+    is_frame = hasattr(model, "__arrow_c_stream__") or is_pandas(model)
+    return is_frame and len(getattr(model, "shape", (0, 0))) == 2  # a column is scores
 
 
 def _read_sources(sources: Mapping[str, Any], cluster: str | None, key: str | None) -> Any:

@@ -91,12 +91,18 @@ class Options:
     )
 
 
+# What names columns beside a table, where it is used.
+_BESIDE = ("groups", "users", "mask", "exclude", "confidence", "grade")
+
+
 def _of_place(name: str, options: Sequence[str]) -> str | None:
     """Return where the value of an unknown option has its place in the call, if it has one."""
     if name in ("user", "users") and "cluster" in options and "groups" not in options:
         return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
     if name == "km" and "locations" in options:
         return "`metrics` takes an `AccuracyWithin(locations, km)`"
+    if "rows" in options and name in (*_BESIDE, *(x.name for x in fields(Options))):
+        return f"pass `{name}` to what takes the `Source`"
     if name in ("separator", "padding"):
         return f'pass `report.Source(rows, answers={{"{name}": ...}})`'
     if name in {x.name for x in fields(TableSource)} - {"rows"}:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nextloc_metrics.core.described_fields import with_field_texts
 from nextloc_metrics.report.files.describing import TableDescription, describe
 from nextloc_metrics.report.files.table_source import TableSource
+from nextloc_metrics.report.options import refuses_unknown
 
 
 @with_field_texts
@@ -48,3 +49,6 @@ class Source(TableSource):
             rows     1
         """
         return describe(self)
+
+
+Source.__init__ = refuses_unknown(Source.__init__)  # type: ignore[method-assign]
