@@ -74,7 +74,8 @@ class KeyedSums:
         if every.is_meta:
             return every
         rows = every.cpu().numpy()
-        rows = rows[rows[:, 0] != NO_KEY]
+        if not (counts := rows[:, 0] != NO_KEY).all():  # else a copy of all rows
+            rows = rows[counts]
         order, is_first = sort_rows(rows[:, : self.num_keys])
         # `take` is several times faster than an index
         merged = torch.from_numpy(rows.take(order[is_first], axis=0))
