@@ -301,3 +301,21 @@ def test_counts_of_a_reader_are_on_the_card(tmp_path: Path) -> None:
     first.save(tmp_path / "first.npz")
     card = other.merge(report.Evaluator.load(tmp_path / "first.npz")).result().card
     assert (card["broken_answers"], card["missing"], card["queries"]) == (5, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"queries": 5}, r"`counts` must have the names .*'broken_answers'.*, got 'queries'"),
+        ({"broken_answers": -1}, r"`counts\['broken_answers'\]` must be an integer of at least 0"),
+        (["broken_answers"], "`counts` must be a dict with names as keys"),
+    ],
+)
+def test_counts_that_are_none_change_nothing(counts: Any, message: str) -> None:
+    """The card counts queries itself."""
+    evaluator = report.Evaluator(k=1)
+    evaluator.update([[1, 2]], [2])
+    shown = str(evaluator.result())
+    with pytest.raises((TypeError, ValueError), match=message):
+        evaluator.update([[1, 2]], [2], counts=counts)
+    assert str(evaluator.result()) == shown

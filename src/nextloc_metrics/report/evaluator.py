@@ -17,6 +17,7 @@ from uuid import uuid4
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
+from nextloc_metrics.core.queries.checks import check_from_zero, check_named
 from nextloc_metrics.core.queries.messages import as_column, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.counts import Counted
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
     from nextloc_metrics.report.options import Metrics
+
+
+# What only the reader of rows knows, by its name on the card.
+_COUNTS = ("broken_answers", "missing", "missing_targets", "repeated_items", "without_truth")
 
 
 class Evaluator:
@@ -117,11 +122,13 @@ class Evaluator:
             exclude: candidates that are not ranked.
             confidence: of lists, that of the first id.
             grade: the grades of the ids in `target`.
-            counts: what only the reader of the rows knows, for the card, by its names, such as
-                `{"broken_answers": 1}` for an unreadable answer that counts as a miss.
+            counts: what only the reader of the rows knows, for the card: the numbers of
+                `broken_answers`, unreadable ones that count as misses, `missing` answers,
+                `missing_targets`, `repeated_items`, and predictions `without_truth`.
         """
         batch = preds
         if not isinstance(batch, Batch):
+            _check_counts(counts or {})
             beside: Any = {"confidence": confidence, "grades": grade, "counts": counts}
             batch = Batch(preds, target, mask, groups, exclude, **beside)
         rows = read_rows(batch)
@@ -220,3 +227,12 @@ class Evaluator:
         evaluator = cls.__new__(cls)
         evaluator._counts, evaluator._is_shared = counts, False
         return evaluator
+
+
+def _check_counts(counts: Mapping[str, int]) -> None:
+    """Raise for what is no number by the name of a count."""
+    check_named("counts", counts, '{"broken_answers": 1}')
+    for name, number in counts.items():
+        if name not in _COUNTS:
+            raise ValueError(f"`counts` must have the names {short(_COUNTS)}, got {short(name)}.")
+        check_from_zero(f"counts[{name!r}]", number)

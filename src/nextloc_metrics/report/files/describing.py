@@ -54,7 +54,8 @@ def describe(source: TableSource) -> TableDescription:
         seen = [batch for batch in [next(iter(table), None)] if batch is not None]
         again = pa.RecordBatchReader.from_batches(table.schema, chain(seen, table))
         object.__setattr__(source, "rows", again)  # which has the rows that it had
-        table = pa.Table.from_batches(seen, table.schema)
+        named = {**(table.schema.metadata or {}), "file": type(table).__name__}  # for messages
+        table = pa.Table.from_batches(seen, table.schema).replace_schema_metadata(named)
     shown, texts = replace(source, rows=table), dict[int, str]()
     roles = roles_of(shown)
     rows = open_source(shown, roles, texts=texts)
