@@ -907,3 +907,19 @@ def test_swapped_columns_are_named(form: str, tmp_path: Path) -> None:
     rows = made({"preds": [3, 5], "target": [[3, 1], [7, 2]]}, form, tmp_path)
     check_refused(rows, "swapped", "`preds`", "`target`", at=0)
     check_read(rows, [[3, 1], [7, 2]], [3, 5], preds="target", target="preds")
+
+
+def test_groups_of_tables_without_rows_are_read(tmp_path: Path) -> None:
+    """A header alone, and a file without a byte beside it."""
+    (tmp_path / "part 0.csv").write_text("preds,target,user\n", "utf-8")
+    (tmp_path / "part 1.csv").write_text("", "utf-8")
+    with pytest.warns(UserWarning, match="should hold rows, got none"):
+        found = report.read(tmp_path, groups=["user"])
+    assert len(found.groups["user"]) == len(found.target) == 0
+
+
+def test_a_frame_whose_scores_are_all_nan_is_read() -> None:
+    """Such a row decides nothing, and its target is a miss."""
+    frame = pd.DataFrame({"preds": [[np.nan] * 3], "target": [0]})
+    found = report.evaluate(frame, k=1)
+    assert (found.values["acc_at_1"], found.card["rows_with_nan"]) == (0, 1)

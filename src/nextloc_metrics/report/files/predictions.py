@@ -220,7 +220,8 @@ def join_column(parts: Sequence[Any], untyped: bool) -> Any:
     import pandas
 
     if untyped:
-        numbers, wrong = integers_of(plain(pa.chunked_array(parts)).fill_null(""))
+        texts = plain(pa.chunked_array(parts)).cast(pa.string())  # without a row it has no type
+        numbers, wrong = integers_of(texts.fill_null(""))
         if not wrong.any():
             return pandas.Series(numbers)
     columns = [plain(part).to_pandas(integer_object_nulls=True) for part in parts]

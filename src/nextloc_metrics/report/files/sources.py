@@ -203,7 +203,10 @@ def table_of(frame: Any) -> Any:
         is_list = pa.types.is_list(one.type) and frame.dtypes.iloc[number].kind == "O"
         if is_list and any(x.flatten().null_count for x in table.column(number).chunks):
             cells = [x if hasattr(x, "__len__") else None for x in frame.iloc[:, number]]
-            table = table.set_column(number, one, pa.array(cells, one.type))
+            kind = one.type
+            if pa.types.is_null(kind.value_type):  # every score of these rows is NaN
+                kind = pa.list_(pa.float64())
+            table = table.set_column(number, one.name, pa.array(cells, kind))
     return table
 
 
