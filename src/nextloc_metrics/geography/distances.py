@@ -88,7 +88,7 @@ class AccuracyWithin(_NearTarget):
     J. Philbin, "PlaNet - photo geolocation with convolutional neural networks", ECCV 2016.
     """
 
-    label = "Accuracy@{k} within {km:g} km"
+    label = "Acc@{k} within {km:g} km"
 
     km: NumberFromZero
     k: Positive

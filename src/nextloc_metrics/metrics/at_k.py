@@ -25,6 +25,7 @@ class AccuracyAtK(RankingMetric):
         tensor(0.5000)
     """
 
+    label = "Acc@{k}"
     k: Positive
 
     @property

@@ -278,8 +278,7 @@ def _goodness(one: Reading) -> float:
 
 def _printed(name: str, member: Any) -> str:
     """Return the name that papers print, such as Acc@1."""
-    label = str(getattr(member, "label", "") or name)
-    return label.replace("Accuracy@", "Acc@")
+    return str(getattr(member, "label", "") or name)
 
 
 def _beside(one: Reading, spread: Spread, std: float | None) -> str:

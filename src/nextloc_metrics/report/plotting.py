@@ -125,7 +125,7 @@ def by_group(
         >>> models = {"Markov": accuracy([0, 0, 0]), "GRU": accuracy([0, 1, 0])}
         >>> figure, axes = plotting.by_group(models)
         >>> axes.get_xlabel(), axes.get_ylabel()
-        ('purpose', 'Accuracy@1')
+        ('purpose', 'Acc@1')
     """
     for name, metric in (models if isinstance(models, Mapping) else {"": models}).items():
         if not isinstance(metric, RecordMetric):
