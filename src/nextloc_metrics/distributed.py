@@ -39,7 +39,7 @@ __all__ = ["PaddedDataset", "check_each_row_once", "padding_mask"]
 Row = TypeVar("Row")
 Collated = TypeVar("Collated")
 
-# Packages whose samplers were read: those of the three classes below read each row at most once.
+# In these packages, samplers of the three classes below read each row at most once.
 _READ = ("torch", "lightning", "lightning_fabric", "pytorch_lightning", "accelerate")
 
 
@@ -199,7 +199,7 @@ def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int | None, str]:
             num_rows = len(sampler.dataset)  # type: ignore[arg-type]
             num_read, replicas, rank = sampler.total_size, sampler.num_replicas, sampler.rank
         if batches is not None and batches.drop_last:
-            num_read -= share % size * replicas  # of each process the last, small batch
+            num_read -= share % size * replicas  # each process drops its last, small batch
     surplus = num_read - num_rows
     if surplus == 0 or rank > 0:
         return surplus, ""

@@ -35,7 +35,7 @@ from nextloc_metrics.core.queries.checks import check_choice
 
 Reduction = Literal["mean", "none"]
 
-#: in a docstring, what is said of a class's further keyword arguments
+#: the entry of a docstring for further keyword arguments
 _KWARGS = re.compile(r"\n    kwargs: .*(\n     +.*)*")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -43,17 +43,17 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 @cache
 def _classes() -> dict[str, type[RecordMetric]]:
     """Return the classes of all metrics by the names of their functions."""
-    found: dict[str, type[RecordMetric]] = {}
+    classes: dict[str, type[RecordMetric]] = {}
     for room in (bases, metrics, geography, trajectories):
         for file in iter_modules(room.__path__, f"{room.__name__}."):
             for name, kind in vars(import_module(file.name)).items():
                 # on Python 3.10 an alias such as `list[Tensor]` is an instance of `type`, too
                 is_metric = RecordMetric in getattr(kind, "__mro__", ())
                 if is_metric and not inspect.isabstract(kind) and not name.startswith("_"):
-                    found[_WORD.sub("_", name).lower()] = kind
-    for name in ("ranking_metric", "clustered_groups"):  # a base, and what evaluations alone make
-        found.pop(name)
-    return found
+                    classes[_WORD.sub("_", name).lower()] = kind
+    for name in ("ranking_metric", "clustered_groups"):  # users do not make them
+        classes.pop(name)
+    return classes
 
 
 def _function_of(name: str, kind: type[RecordMetric]) -> Callable[..., Any]:
@@ -61,9 +61,9 @@ def _function_of(name: str, kind: type[RecordMetric]) -> Callable[..., Any]:
     options = {x: one for x, one in kind._all_options.items() if x not in kind.set_by_init}
     is_mean = issubclass(kind, MeanMetric)
     reads: Any = getattr(kind, "read", kind.update)
-    _self, *given = inspect.signature(reads).parameters.values()
+    _self, *parameters = inspect.signature(reads).parameters.values()
     last = inspect.Parameter("reduction", inspect.Parameter.KEYWORD_ONLY, default="mean")
-    arguments = [one.name for one in given]
+    arguments = [one.name for one in parameters]
 
     def function(*args: Any, **kwargs: Any) -> Any:
         reduction = kwargs.pop("reduction", "mean") if is_mean else "mean"
@@ -81,7 +81,7 @@ def _function_of(name: str, kind: type[RecordMetric]) -> Callable[..., Any]:
 
     by_name = [one.replace(kind=last.kind, annotation=last.annotation) for one in options.values()]
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        sorted([*given, *by_name, *[last] * is_mean], key=lambda one: one.kind)
+        sorted([*parameters, *by_name, *[last] * is_mean], key=lambda one: one.kind)
     )
     function.__name__ = function.__qualname__ = name
     text = (inspect.getdoc(kind) or "").partition("\nExample:")[0]
@@ -98,8 +98,8 @@ def _scores(metric: Any, record: Any) -> Tensor:
     check(metric, record)
     scores, counted = metric.scores_of(record)
     scores = (scores * metric.score_factor).masked_fill(~counted, torch.nan).float()
-    found: Tensor = scores.reshape(record.shape).to(record.device)
-    return found
+    per_query: Tensor = scores.reshape(record.shape).to(record.device)
+    return per_query
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -16,8 +16,8 @@ from nextloc_metrics.core.ranking.target import counted_by
 # Logits that are converted at once, few enough for a processor's cache.
 _AT_ONCE = 1 << 16
 
-# Of the best inverse temperature, relative: a step of Newton's method that is smaller is the last,
-# as its error is about its square; and a bracket that is narrower.
+# Newton's method ends at a smaller step, because its error is then about the step's square, or in
+# a narrower bracket; both are relative to the inverse temperature.
 _LAST_STEP, _PRECISION = 1e-7, 1e-10
 
 
@@ -50,24 +50,24 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
     Source: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
     networks", ICML 2017.
     """
-    scores, own, highest = _read_logits(logits, target, mask)
+    scores, target_logits, highest = _read_logits(logits, target, mask)
     lowest = scores.amin()
     if lowest == -math.inf:
         lowest = scores.masked_fill(scores == -math.inf, 0).amin()
-    # a power of two, by which logits are divided exactly
+    # to divide logits by a power of two is exact
     scale = 2.0 ** min(1023, math.frexp(max(-float(lowest), float(highest.max())))[1])
-    rows = scores, own.double() / scale, highest.double() / scale
+    rows = scores, target_logits.double() / scale, highest.double() / scale
     if _slopes(rows, scale, 0.0)[0] >= 0:
         raise ValueError(
             "`logits` must be higher for the targets than by chance, or the temperature is "
             "infinite; check the order of the candidates."
         )
-    if bool((highest <= own).all()):
+    if bool((highest <= target_logits).all()):
         raise ValueError(
             "`logits` must not be highest for every target, or the temperature is 0; fit it on "
             "validation data."
         )
-    # Newton's method; where it leaves the bracket, doubling and bisection
+    # Newton's method, but doubling and bisection where its step leaves the bracket
     low, high, inverse = 0.0, math.inf, 1.0
     while True:
         slope, curvature = _slopes(rows, scale, inverse)
@@ -83,7 +83,7 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
 
 
 def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the logits that count `[n, C]`, and of each query the target's and the highest."""
+    """Return the logits of the queries that count `[n, C]`, of their targets, and the highest."""
     scores = as_tensor("logits", logits).detach()
     targets = as_tensor("target", target, scores.device)
     check_candidates(scores, targets)
@@ -104,29 +104,29 @@ def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tens
             f"`target` must be from 0 to {scores.shape[1] - 1}, got {int(targets.min())} to "
             f"{int(targets.max())}; leave queries with unseen targets out with `mask`."
         )
-    own = scores.gather(1, targets.long()[:, None])
-    highest = scores.amax(1, keepdim=True)  # NaN if there is one
-    if not bool((own.isfinite() & highest.isfinite()).all()):
+    target_logits = scores.gather(1, targets.long()[:, None])
+    highest = scores.amax(1, keepdim=True)  # NaN if a logit is NaN
+    if not bool((target_logits.isfinite() & highest.isfinite()).all()):
         raise ValueError(
             "`logits` must be finite, or -inf for candidates other than the target; leave queries "
             "with impossible targets out with `mask`."
         )
-    return scores, own, highest
+    return scores, target_logits, highest
 
 
 def _slopes(rows: Sequence[Tensor], scale: float, inverse: float) -> tuple[float, float]:
     """Return the first and second derivative of the summed negative log-likelihood.
 
-    They are those by the inverse temperature, of logits / scale: the sums over queries of the
-    expected logit minus the target's, and of its variance.
+    They are derivatives by the inverse temperature of logits / scale: the sums over queries of the
+    expected logit minus the target's, and of the variance of the logit.
     """
     slope = curvature = 0.0
     at_once = max(1, _AT_ONCE // rows[0].shape[1])
-    for part, own, highest in zip(*(torch.split(x, at_once) for x in rows), strict=True):
-        above = (part.double() / scale).sub_(own)
-        # not 0, which times -inf is NaN
-        weight = (above - (highest - own)).mul_(inverse or 2.0**-1000).exp_()
-        above.clamp_(min=-2)  # -inf, whose weight is 0
+    for part, target_logits, highest in zip(*(torch.split(x, at_once) for x in rows), strict=True):
+        above = (part.double() / scale).sub_(target_logits)
+        # the factor must not be 0, because 0 times -inf is NaN
+        weight = (above - (highest - target_logits)).mul_(inverse or 2.0**-1000).exp_()
+        above.clamp_(min=-2)  # no -inf, whose product with its weight 0 is NaN
         total = weight.sum(1)
         mean = weight.mul_(above).sum(1) / total
         slope += float(mean.sum())

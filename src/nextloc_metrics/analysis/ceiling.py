@@ -19,7 +19,7 @@ from nextloc_metrics.core.queries.checks import as_number, check_bool, check_pos
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.metrics.visits import read_check_ins
 
-# Halvings of an interval shorter than 1, to 2^-50.
+# An interval shorter than 1 is at most 2^-50 long after this many halvings.
 _STEPS = 50
 
 
@@ -67,14 +67,14 @@ class Predictability(Result):
         The interval is that of a metric that is averaged over users; NaN if all are flagged.
         """
         intervals.check_confidence_level(confidence_level)
-        found = {}
+        means = {}
         for name in ("limit", "shuffled", "random", "uncorrelated"):
             values = getattr(self, name)[~self.few_visits]
             every = torch.ones_like(values).bool()
             mean = intervals.of_queries(exact.tally(values[None], every)[0])
             low, high = mean.interval(confidence_level)
-            found[name] = MeanLimit(float(mean.mean), float(low), float(high))
-        return found
+            means[name] = MeanLimit(float(mean.mean), float(low), float(high))
+        return means
 
     @property
     def table(self) -> Table:
@@ -160,17 +160,17 @@ def predictability(
         rates.append(entropy_rates(copies))
     bits = torch.from_numpy(np.array(rates))
     num_visits = torch.tensor([len(one) for one in histories])
-    own = torch.tensor([len(one) for one in counts])
+    num_locations = torch.tensor([len(one) for one in counts])
     shares = [torch.from_numpy(one / one.sum()) for one in counts]
     by_share = torch.stack([torch.special.entr(one).sum() for one in shares]) / math.log(2)
     return Predictability(
-        limit=fano_limit(bits[:, 0], own),
+        limit=fano_limit(bits[:, 0], num_locations),
         entropy=bits[:, 0],
-        shuffled=fano_limit(bits[:, 1:], own[:, None]).mean(1),
-        random=fano_limit(own.double().log2(), own),
-        uncorrelated=fano_limit(by_share, own),
+        shuffled=fano_limit(bits[:, 1:], num_locations[:, None]).mean(1),
+        random=fano_limit(num_locations.double().log2(), num_locations),
+        uncorrelated=fano_limit(by_share, num_locations),
         num_visits=num_visits,
-        num_locations=own,
+        num_locations=num_locations,
         users=distinct.tolist(),
         few_visits=num_visits < min_visits,
     )
@@ -237,9 +237,9 @@ def fano_limit(entropy: Array | float, num_locations: Array | int) -> Tensor:
     low, high = 1 / size + 0 * bits, torch.ones_like(bits)
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        own = torch.special.entr(middle) + torch.special.entr(1 - middle)
-        most = own / math.log(2) + torch.special.xlogy(1 - middle, size - 1) / math.log(2)
-        is_left = most > bits  # it falls with p
+        of_hit = torch.special.entr(middle) + torch.special.entr(1 - middle)
+        most = of_hit / math.log(2) + torch.special.xlogy(1 - middle, size - 1) / math.log(2)
+        is_left = most > bits  # `most` falls as p rises
         low, high = torch.where(is_left, middle, low), torch.where(is_left, high, middle)
     limit = torch.where(bits >= size.log2(), 1 / size, (low + high) / 2)
     limit = torch.where((bits <= 0) | (size == 1), 1.0, limit)
@@ -255,15 +255,15 @@ def entropy_rates(rows: Any) -> Any:
 def longest_matches(rows: Any) -> Any:
     """Return for each visit how many visits from it on occur before it, int64 `[B, n]`.
 
-    All positions of all rows together, for the lengths 1, 2, ...: the class of a string is the
-    first position where it occurs, so that strings with equal classes are equal, and a string
-    one visit longer is a pair of a class and an id. Positions whose string has no later match
-    leave; the work is the sum over positions of the lengths of their matches.
+    It compares the strings of 1, 2, ... visits from all positions. The class of a string is the
+    first position where it occurs, so equal strings have equal classes, and a string that is one
+    visit longer is a pair of a class and an id. A position whose string matches no other is left
+    out of longer strings, so the work is the sum over positions of the lengths of their matches.
     """
     num_rows, size = rows.shape
     names, numbers = np.unique(rows, return_inverse=True)
     width = size + 1
-    ids = np.full((num_rows, width), len(names))  # an id that ends each row, in no match
+    ids = np.full((num_rows, width), len(names))  # a last id of each row that ends matches
     ids[:, :size] = numbers.reshape(num_rows, size)
     ids = ids.reshape(-1)
     matches = np.zeros(ids.size, dtype=np.int64)
@@ -275,10 +275,10 @@ def longest_matches(rows: Any) -> Any:
         pairs = kind * (len(names) + 1) + ids.take(position + (length - 1))
         _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
         kind = position.take(first[inverse])
-        found = np.flatnonzero(kind + length <= position)
-        matches[position.take(found)] = length
+        matched = np.flatnonzero(kind + length <= position)
+        matches[position.take(matched)] = length
         is_needed[kind] = False
-        is_needed[kind.take(found)] = True
+        is_needed[kind.take(matched)] = True
         stays = np.flatnonzero(is_needed.take(kind))
         position, kind = position.take(stays), kind.take(stays)
     return matches.reshape(num_rows, width)[:, :size]

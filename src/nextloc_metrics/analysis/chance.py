@@ -71,16 +71,16 @@ def chance(
         return metrics.chance(num_candidates, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
-    known = metrics.values() if isinstance(metrics, Mapping) else [None]
-    if not all(isinstance(x, RecordMetric) for x in known):
+    members = metrics.values() if isinstance(metrics, Mapping) else [None]
+    if not all(isinstance(x, RecordMetric) for x in members):
         raise TypeError(
             f"`metrics` must be a metric, a collection or a dict of them, got {short(metrics)}."
         )
-    found = {}
+    levels = {}
     for name, metric in metrics.items():
         with suppress(NoChanceError):
-            found[name] = metric.chance(num_candidates, num_relevant)
-    return found
+            levels[name] = metric.chance(num_candidates, num_relevant)
+    return levels
 
 
 @overload
@@ -101,13 +101,13 @@ def skill(value: Any, chance: Any) -> Any:
         {'acc_at_1': 0.5}
     """
     if isinstance(value, Mapping):
-        found = {name: skill(value[name], chance[name]) for name in value if name in chance}
-        if not found:
+        skills = {name: skill(value[name], chance[name]) for name in value if name in chance}
+        if not skills:
             raise ValueError(
                 "`value` and `chance` must have names in common, got "
                 f"{short(list(value))} and {short(list(chance))}."
             )
-        return found
+        return skills
     return (value - chance) / (1 - chance) if chance != 1 else value * math.nan
 
 

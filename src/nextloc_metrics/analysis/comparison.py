@@ -26,7 +26,8 @@ from nextloc_metrics.core.queries.messages import short
 PValue = Literal["exact", "draws", "t"]
 PairNames = tuple[str, str]
 
-# Random sign assignments; more where fewer than ten would have the smallest p that Holm needs.
+# Random sign assignments of a test; there are more if fewer than `_BELOW` of them would be as far
+# from 0 as the smallest p-value that Holm's method needs.
 _DRAWS = 10_000
 _BELOW = 10
 
@@ -84,28 +85,28 @@ class Pair(NamedTuple):
 
     found: Contrast
     has_runs: bool  #: whether a model has several runs
-    slack: int  #: of the sum of all differences, in units
+    slack: int  #: how far rounding may move the sum of all differences, in units
     num_queries: int
     effect_size: float
     wins: int
     losses: int
-    size: float  #: as `size_of` has it; NaN if the scores are no fractions
+    size: float  #: the value of `size_of`; NaN if the scores are no fractions
     exchange: Exchange | None = None  #: the test of F1, in place of random signs
-    rows: int = 0  #: one number for each metric and the queries that count for both
+    rows: int = 0  #: pairs with one number have the same metric and queries
 
     @property
     def key(self) -> tuple[bytes, float, float, bool]:
         """What tests of the same scores share."""
-        found = self.found
-        sums = (found.sums[0] - found.sums[1]).tobytes()
-        return sums, found.mean, found.variance, self.exchange is None
+        difference = self.found
+        sums = (difference.sums[0] - difference.sums[1]).tobytes()
+        return sums, difference.mean, difference.variance, self.exchange is None
 
 
 def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors: Any = 0.0) -> Pair:
-    """Sum the second model's scores less the first's by group, in whole units.
+    """Return the second model's scores less the first's, summed by group in whole units.
 
-    Scores are float64 `[R, N]` of R runs. Of single runs, those that differ by at most `errors`, of
-    rounding, are equal.
+    Scores are float64 `[R, N]` of R runs. If both models have a single run, scores that differ by
+    no more than `errors`, their rounding, are equal.
     """
     is_single, slack = len(first) == len(second) == 1, 0
     if is_single:
@@ -113,28 +114,28 @@ def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors:
         slack = math.ceil(np.sum(errors) / unit)
     cells = [np.floor(x / unit + 0.5).astype(np.int64) for x in (second, first)]
     sums, sizes = sum_by(groups, np.concatenate(cells))
-    found = contrast([sums[: len(second)], sums[len(second) :]], sizes, unit)
+    difference = contrast([sums[: len(second)], sums[len(second) :]], sizes, unit)
     a, b = (x.mean(0) * unit for x in cells)
     each, counts = np.unique(a - b, return_counts=True)
     rounded = np.where(np.abs(each) < unit, 0, each)
     wins, losses = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
     are_fractions = all(x.min() >= 0 and x.max() <= 1 for x in (first, second))
     size = size_of(rounded, counts) if are_fractions else math.nan
-    slack += 2 * len(a) * found.per_score
-    # the mean over the standard deviation, whatever the order of the queries
+    slack += 2 * len(a) * difference.per_score
+    # the effect size is the same for any order of the queries
     mean = sum_once(each, counts) / len(a)
     squares = sum_once((each - mean) ** 2, counts)
     if len(a) < 2 or not squares:
         effect = math.copysign(math.inf, mean) if mean and len(a) > 1 else math.nan
     else:
         effect = mean / math.sqrt(squares / (len(a) - 1))
-    return Pair(found, not is_single, slack, len(a), effect, wins, losses, size)
+    return Pair(difference, not is_single, slack, len(a), effect, wins, losses, size)
 
 
 def decide(
     pairs: Sequence[Pair], confidence_level: float, most: int, seed: int
 ) -> list[Comparison]:
-    """Compare pairs, with up to `most` sign assignments for small p-values."""
+    """Return the comparison of each pair; small p-values have up to `most` sign assignments."""
     least = min(_DRAWS, most)
     signed = [x for x in pairs if not x.has_runs and x.exchange is None]
     paired = [PairedSums(x.found.sums, x.slack, x.rows) for x in signed]
@@ -149,7 +150,7 @@ def decide(
         number = int(pair.found.sizes.sum())
         low, high = interval_of(mean, quantile * error, quantile, pair.size, number)
         independent = not pair.has_runs and number == len(pair.found.sizes) > 1
-        if pair.size == 1 and independent and pair.exchange is None:  # hits
+        if pair.size == 1 and independent and pair.exchange is None:  # scores of 0 and 1
             low, high = tango_interval(pair.wins, pair.losses, number, normal)
         p_from: PValue = "t"
         p_value = t_test(mean / error, freedom) if error else float(mean == 0)
@@ -172,7 +173,7 @@ def decide_family(
 ) -> tuple[Tests, int, int]:
     """Test pairs of models by metrics, and correct the p-values of different tests together.
 
-    Return also how many tests of different scores there are, and the most random signs of each.
+    Also return how many tests have different scores, and the most sign assignments of a test.
     """
     distinct = {pair.key: pair for pair in pairs.values()}
     number = max(1, len(distinct))
@@ -240,19 +241,19 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     Source: B. L. Welch, "The generalization of 'Student's' problem when several different
     population variances are involved", Biometrika 34, 1947.
     """
-    values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
+    values = {name: [float(value) for value in model_runs] for name, model_runs in runs.items()}
     if not values or not all(values.values()):
         raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
     models = {}
-    for name, of_model in values.items():
-        for run, value in enumerate(of_model):
+    for name, model_runs in values.items():
+        for run, value in enumerate(model_runs):
             if not math.isfinite(value):
                 raise ValueError(
                     f"`runs` must hold finite numbers, got {value} in run {run} of {short(name)}; "
                     "leave out runs that failed."
                 )
-        std = statistics.stdev(of_model) if len(of_model) > 1 else math.nan
-        models[name] = Runs(statistics.fmean(of_model), std, len(of_model))
+        std = statistics.stdev(model_runs) if len(model_runs) > 1 else math.nan
+        models[name] = Runs(statistics.fmean(model_runs), std, len(model_runs))
     p_values = {}
     for a, b in itertools.combinations(models, 2):
         first, second = models[a], models[b]

@@ -33,7 +33,7 @@ class Contrast(NamedTuple):
     sums: Sequence[Any]  #: of each user by model, int64 `[U]`, in whole units
     sizes: Any  #: the number of queries of each user, int64 `[U]`
     per_score: int  #: the units of a score's rounding
-    few: Few = ()  #: of a mean, the users of whom few have a hit, or a miss
+    few: Few = ()  #: for a mean: how many users have a hit, or a miss, if few do
 
     def estimate(self) -> Estimate:
         """Return it as the mean of scores in [0, 1]."""
@@ -89,7 +89,7 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
     )
     (users, *residuals), freedom = variances.tolist(), float(user_freedom)
     few: Few = ()
-    if len(models) == 1 and users:  # a value, as `intervals.of_clusters` has it
+    if len(models) == 1 and users:  # the mean of one model, as in `intervals.of_clusters`
         shares, numbers = torch.from_numpy(sums * (unit / whole) / sizes), torch.from_numpy(sizes)
         freedom = float(observed_freedom(shares, numbers.double(), user_freedom))
         few = FewGroups.of(numbers.double(), shares > 0, shares < 1)

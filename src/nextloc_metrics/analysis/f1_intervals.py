@@ -1,9 +1,9 @@
 r"""The interval of F1, and the test of the difference of two models, by the delete-one jackknife.
 
-F1 is no mean of scores of queries: a visit more changes the F1 of two locations, its target and the
-decision, for all their queries. So each user is left out once. With the value F of N queries of G
-users, and F_g of the queries without the n_g ones of user g, S_g = (F - F_g) (N - n_g) is what the
-user adds, less the mean of S_g that fits n_g / N, and the variance is
+F1 is no mean of scores of queries: one more query changes the F1 of two locations, its target and
+its decision, for all their queries. So each user is left out once. With the value F of N queries of
+G users, and F_g of the queries without the n_g ones of user g, S_g = (F - F_g) (N - n_g) is what
+the user adds, less the mean of S_g that fits n_g / N, and the variance is
 
 $$\frac{G - 1}{G} \sum_g \left(\frac{S_g}{N - n_g}\right)^2,$$
 
@@ -47,17 +47,17 @@ from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.hashing import mix
 from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
 
-# Numbers of a test: all that it may compute, and those at once.
+# How many numbers a test may compute in all, and how many at once.
 _MOST_WORK = 1 << 25
 _AT_ONCE = 1 << 22
 
-# With so many random exchanges as far apart, p is known well enough.
+# With this many random exchanges at least as far apart as the models, p is precise enough.
 _MANY = 400
 
 # Whole numbers up to this are exact in float32.
 _EXACT = 1 << 24
 
-# Differences of F1 that are rounding.
+# Differences of F1 up to this size may be rounding.
 _ROUNDING = 1e-12
 
 
@@ -67,8 +67,8 @@ class Jackknife(NamedTuple):
     value: float
     added: Tensor  #: S_g, float64 `[U]`
     sizes: Tensor  #: the number of queries of each unit, float64 `[U]`
-    hits: Tensor  #: the number of them that are right
-    times: Tensor  #: how often there is such a unit, more than once for equal queries
+    hits: Tensor  #: the number of right decisions of each unit
+    times: Tensor  #: how many units are equal to each one; queries may be
     by_cluster: bool
 
     def estimate(self) -> Estimate:
@@ -82,9 +82,9 @@ class Jackknife(NamedTuple):
             variance, freedom = squares / (number * (number - 1)), number - 1
         mean = number.new_tensor(self.value)
         total = (sizes * self.times).sum()
-        known = (variance * total > 2.0**-30) & (mean > 0) & (mean < 1)  # less may be rounding
+        has_variance = (variance * total > 2.0**-30) & (mean > 0) & (mean < 1)  # not rounding
         alike = total * total / (sizes * sizes * self.times).sum()
-        effective = torch.where(known, mean * (1 - mean) / variance, alike)
+        effective = torch.where(has_variance, mean * (1 - mean) / variance, alike)
         with_hit, with_miss = (int(x.sum()) for x in (self.hits > 0, self.hits < sizes))
         if self.by_cluster and is_few(len(sizes), with_hit, with_miss):
             effective = effective * math.nan
@@ -98,13 +98,13 @@ class Jackknife(NamedTuple):
 def is_few(clusters: int, with_hit: int, with_miss: int) -> bool:
     """Return whether too few clusters have a hit, or a miss, for an interval of F1.
 
-    Where none has one, F1 is 0 or 1, and the interval is that of as many clusters all alike.
+    If no cluster has a hit, or none a miss, F1 is 0 or 1, and the interval is that of equal ones.
     """
     return clusters > 1 and 0 < min(with_hit, with_miss) < FEWEST_GROUPS
 
 
 def has_jackknife(metric: LocationTally) -> bool:
-    """Return whether simulated intervals hold a metric's expected value as often as they say."""
+    """Return whether a metric's intervals cover its expected value at their level, as simulated."""
     is_macro_f1 = metric.average == "macro" and isinstance(metric, LocationF1)
     return metric.average == "weighted" or is_macro_f1
 
@@ -118,7 +118,7 @@ def _are_locations(metric: LocationTally, decided: Tensor) -> Tensor:
 def answers_of(
     target: Tensor, decided: Tensor, clusters: Tensor | None = None, merge: bool = True
 ) -> Tensor:
-    """Count equal answers: int64 `[E, 4]` of user (0 without), target, decision and number.
+    """Count equal answers, int64 `[E, 4]`: user (0 without `clusters`), target, decision, number.
 
     Args:
         target: the location of each query, int64 `[N]`; -1 leaves it out.
@@ -163,18 +163,18 @@ def jackknife(metric: LocationTally, answers: Tensor, by_cluster: bool) -> Jackk
     totals = torch.stack([right, right + wrong, support], 1).long()
     whole = _terms(metric, totals)
     if by_cluster:
-        are_in_order = bool((user[1:] >= user[:-1]).all())  # as in a state, where it takes less
+        are_in_order = bool((user[1:] >= user[:-1]).all())  # as in a state; then it is faster
         number = torch.unique_consecutive if are_in_order else torch.unique
-        known, unit = number(user, return_inverse=True)
+        units, unit = number(user, return_inverse=True)
         cells = KeyedSums([_cells(metric, unit, target, decided, times)], 2).merge()
         unit, place, counts = cells[:, 0], cells[:, 1], cells[:, 2:]
-        rest, times = _terms(metric, totals[place] - counts), torch.ones_like(known)
+        rest, times = _terms(metric, totals[place] - counts), torch.ones_like(units)
         gone, less = (
-            unit.bincount(x[place] - y, len(known)) for x, y in zip(whole, rest, strict=True)
+            unit.bincount(x[place] - y, len(units)) for x, y in zip(whole, rest, strict=True)
         )
-        sums = counts.new_zeros(len(known), 3).index_add_(0, unit, counts)
+        sums = counts.new_zeros(len(units), 3).index_add_(0, unit, counts)
         hits, sizes = sums[:, 0].double(), sums[:, 2].double()
-    else:  # one query of each kind: its target loses a hit or a miss, another location a decision
+    else:  # without a query, its target loses a hit or a miss, another location may lose a decision
         lost = totals.new_tensor([[1, 1, 1], [0, 0, 1], [0, 1, 0]])
         rest = _terms(metric, totals[:, None] - lost)
         changes = (x[:, None] - y for x, y in zip(whole, rest, strict=True))
@@ -200,7 +200,7 @@ def _cells(
 
 
 def _terms(metric: LocationTally, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what TP, P and S, `[..., 3]`, of a location add above and below the value's line."""
+    """Return what locations of TP, P, S `[..., 3]` add to the numerator and the denominator."""
     hits, decisions, support = counts.double().unbind(-1)
     score = (hits / metric.divisor(decisions, support)).nan_to_num()
     if metric.average == "weighted":
@@ -229,8 +229,8 @@ class Exchange:
         metric, target = self.metric, self.target
         units = torch.arange(len(target)) if self.units is None else self.units
         self._number = len(torch.unique(units))
-        one = torch.ones_like(target)
-        first, second = (_cells(metric, units, target, x, one) for x in self.decided)
+        ones = torch.ones_like(target)
+        first, second = (_cells(metric, units, target, x, ones) for x in self.decided)
         both = torch.cat([first, second])
         apart = torch.cat([second, first * first.new_tensor([1, 1, -1, -1, -1])])
         cells = KeyedSums([apart], 2).merge()
@@ -238,7 +238,7 @@ class Exchange:
         locations, place = torch.unique(both[:, 1], return_inverse=True)
         totals = both.new_zeros(len(locations), 3).index_add_(0, place, both[:, 2:])
         differs = torch.isin(locations, cells[:, 1])
-        # where no unit differs, both models have half of all
+        # where no unit differs, each model has half of the sum of both
         self._rest = [x.sum() for x in _terms(metric, totals[~differs] / 2)]
         self._totals = totals[differs]
         place = torch.searchsorted(locations[differs], cells[:, 1].contiguous())
@@ -267,7 +267,7 @@ class Exchange:
         first, second = (_are_locations(self.metric, x) for x in self.decided)
         moved = int(((self.decided[0] != self.decided[1]) & (first | second)).sum())
         if self.units is None and moved > MOST_EXACT_SIGNS and moved * most > _MOST_WORK:
-            return None  # each of these queries is a change, of which there are too many
+            return None  # each such query is a change, and a test of all takes too long
         self._prepare()
         width = len(self._signs)
         if self._number < 2:
@@ -291,17 +291,20 @@ class Exchange:
 def _in_order(cells: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Number units by what they change, so that the order of users or models never matters.
 
-    Return the numbers `[E]`, the changes of TP and P `[E, 2]`, and the sign of each unit `[U]`: two
-    units with opposite changes get equal ones with opposite signs.
+    Return the unit's number `[E]` and changes of TP and P `[E, 2]` in each cell, and the sign of
+    each unit `[U]`: units with opposite changes get the same changes and opposite signs.
     """
     _, unit = np.unique(cells[:, 0].numpy(), return_inverse=True)
     location, change = cells[:, 1].numpy(), cells[:, 2:4].numpy()
-    keys = np.zeros((2, int(unit.max(initial=-1)) + 1), dtype=np.uint64)
-    for key, sign in zip(keys, (1, -1), strict=True):
-        hashed = mix(location)
+    # two hashes of each unit: one of its changes, one of the opposite changes
+    hashes = np.zeros((2, int(unit.max(initial=-1)) + 1), dtype=np.uint64)
+    for of_units, sign in zip(hashes, (1, -1), strict=True):
+        of_cells = mix(location)
         for column in change.T:
-            hashed = mix(hashed + (sign * column).view(np.uint64))
-        np.add.at(key, unit, hashed)
-    order, turns = keys.min(0).argsort(kind="stable"), np.where(keys[0] <= keys[1], 1, -1)
-    numbers, turned = order.argsort()[unit], turns[unit, None] * change
-    return torch.from_numpy(numbers), torch.from_numpy(turned), torch.from_numpy(turns[order])
+            of_cells = mix(of_cells + (sign * column).view(np.uint64))
+        np.add.at(of_units, unit, of_cells)
+    # the smaller hash, equal for opposite changes, orders the units and says which change is kept
+    signs = np.where(hashes[0] <= hashes[1], 1, -1)
+    order = hashes.min(0).argsort(kind="stable")
+    number, change = order.argsort()[unit], signs[unit, None] * change
+    return torch.from_numpy(number), torch.from_numpy(change), torch.from_numpy(signs[order])

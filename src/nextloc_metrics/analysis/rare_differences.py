@@ -21,7 +21,7 @@ import numpy as np
 
 from nextloc_metrics.core.means.exact import sum_once
 
-# Halves of an interval of 2 until floats are equal.
+# After this many halvings of an interval of length 2, its ends are equal floats.
 _HALVES = 60
 
 
@@ -69,7 +69,7 @@ def _tango(wins: int, losses: int, number: int, m: float) -> float:
 def tango_interval(wins: int, losses: int, number: int, z: float) -> tuple[float, float]:
     """Return the ends of the interval of differences within `z` standard errors of the sample's."""
     ends = []
-    for sign, (won, lost) in ((-1, (wins, losses)), (1, (losses, wins))):  # mirrored
+    for sign, (won, lost) in ((-1, (wins, losses)), (1, (losses, wins))):  # the second is mirrored
         near, far = (won - lost) / number, -1.0
         for _ in range(_HALVES):
             middle = (near + far) / 2

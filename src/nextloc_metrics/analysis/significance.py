@@ -106,11 +106,11 @@ def satterthwaite(parts: Iterable[tuple[float, float]]) -> float:
     Source: F. E. Satterthwaite, "An approximate distribution of estimates of variance components",
     Biometrics Bulletin 2, 1946.
     """
-    known = [(variance, freedom) for variance, freedom in parts if variance]
-    if not known or any(freedom <= 0 for _, freedom in known):
+    varying = [(variance, freedom) for variance, freedom in parts if variance]
+    if not varying or any(freedom <= 0 for _, freedom in varying):
         return 0.0
-    total = sum(variance for variance, _ in known)
-    return 1 / sum((variance / total) ** 2 / freedom for variance, freedom in known)
+    total = sum(variance for variance, _ in varying)
+    return 1 / sum((variance / total) ** 2 / freedom for variance, freedom in varying)
 
 
 def mcnemar(wins: int, losses: int) -> float:

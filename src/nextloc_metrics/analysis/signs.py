@@ -17,11 +17,12 @@ from nextloc_metrics.core.queries.hashing import mix
 # Up to this many differences all 2^n sign assignments are tried.
 MOST_EXACT_SIGNS = 16
 
-# Steps of the distribution of a sum over all signs; and signs drawn for all tests of a family.
+# The most steps of the distribution of a sum over all signs, and the most signs for a family.
 _MOST_EXACT_STEPS = 1 << 24
 _MOST_DRAWN = 1 << 36
 
-# Signs drawn at once, which a cache holds; a test with so many draws as far from 0 needs no more.
+# How many signs are drawn at once, so that a cache holds them. A test with `ENOUGH` draws at least
+# as far from 0 as its sum needs no more.
 _DRAWN, _FEWEST_DRAWN = 1 << 16, 256
 ENOUGH = 100
 
@@ -50,12 +51,12 @@ def sign_tests(
     """Test a family of differences; None for a test that would need too many draws.
 
     A p-value by drawn signs depends on the order of users, which is that of their scores by all
-    models of a metric: beside other models it differs, within the error of so many draws.
+    models of a metric: with other models it differs, within the error of random draws.
 
     Args:
         tests: the sums of each user for two models.
         least: the number of random sign assignments of each test that is not exact.
-        most: the number that is drawn while less than 100 of a test's are as far from 0.
+        most: their number if fewer than 100 of the `least` are as far from 0 as the sum.
         seed: the seed of the signs.
     """
     differences = [test.sums[0] - test.sums[1] for test in tests]
@@ -89,9 +90,9 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
     if sizes.cumsum().sum(dtype=np.float64) > _MOST_EXACT_STEPS:
         return None
     total, end = int(sizes.sum()), 1
-    chances = np.zeros(total + 1)  # of the sum of the sizes with a plus
+    chances = np.zeros(total + 1)  # chances[s]: the sizes with a plus add up to s
     chances[0] = 1.0
-    for size in sizes.tolist():  # the large ones, of many sums, last
+    for size in sizes.tolist():  # rising, so that most steps have few sums
         end += size
         chances[size:end] = (chances[size:end] + chances[: end - size]) / 2
         chances[:size] /= 2
@@ -131,7 +132,7 @@ def _draw(
 
 
 def _arrange(tests: Sequence[PairedSums]) -> tuple[Any, Any]:
-    """Return the sums of each model once, `[M, U]`, and which two of them a test has, `[2, T]`."""
+    """Return the sums of each model once, `[M, U]`, and the two models of each test, `[2, T]`."""
     blocks: dict[int, dict[bytes, Any]] = {}
     for test in tests:
         blocks.setdefault(test.rows, {}).update({x.tobytes(): x for x in test.sums})
@@ -148,7 +149,7 @@ def _arrange(tests: Sequence[PairedSums]) -> tuple[Any, Any]:
 
 
 def _in_order(sums: Any) -> Any:
-    """Return sums of models, int64 `[M, U]`, less those of one, in an order of their own.
+    """Return sums of models less the first model's, int64 `[M, U]`, in an order that they decide.
 
     Users are sorted by their sums, and those with equal sums are left out. A user's random sign
     may be turned: it is, if that makes the first sum that is not 0 positive.
@@ -161,7 +162,7 @@ def _in_order(sums: Any) -> Any:
 
 
 def _divide(units: Any) -> list[tuple[Any, int]]:
-    """Return parts of integers, each shifted by bits, of which float64 sums are exact."""
+    """Return parts of integers whose float64 sums are exact, each with its shift in bits."""
     if np.abs(units).sum(1).max() < _EXACT:
         return [(units.astype(np.float64), 0)]
     return [((units >> 26).astype(np.float64), 26), ((units % 2**26).astype(np.float64), 0)]

@@ -44,10 +44,10 @@ def side_by_side(
         mrr       75.00   50.00
         2 queries counted
     """
-    known = confidence_level if intervals else None
-    found = {name: model.results(known) for name, model in models.items()}
+    level = confidence_level if intervals else None
+    results = {name: model.results(level) for name, model in models.items()}
     readings = {
-        name: read_results(model, found[name], keep_base=True, by_group=True)
+        name: read_results(model, results[name], keep_base=True, by_group=True)
         for name, model in models.items()
     }
-    return of_readings(readings, known, count_notes(found), percent=percent)
+    return of_readings(readings, level, count_notes(results), percent=percent)

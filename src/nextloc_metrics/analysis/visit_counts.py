@@ -90,9 +90,9 @@ class VisitCounts:
             ValueError: lengths differ, or an id is out of range.
         """
         person = self._read_users(users)
-        found = np.tile(self._base.astype(np.float64), (len(person), 1))
+        scores = np.tile(self._base.astype(np.float64), (len(person), 1))
         row, pair = _expand(self._starts[person], self._starts[person + 1])
-        found[row, self._places[pair]] = self._own[pair]
+        scores[row, self._places[pair]] = self._own[pair]
         if last is not None:
             ids = as_tensor("last", last).cpu()
             if ids.shape != person.shape or not is_integer(ids):
@@ -105,11 +105,11 @@ class VisitCounts:
             origin = np.where(previous < 0, -1, person * self.num_locations + previous)
             ends = [np.searchsorted(self._origins, origin, side) for side in ("left", "right")]
             row, move = _expand(*ends)
-            found[row, self._destinations[move]] = self._moves[move]
-        return torch.from_numpy(found)
+            scores[row, self._destinations[move]] = self._moves[move]
+        return torch.from_numpy(scores)
 
     def _read_users(self, users: Array) -> Any:
-        """Return the number of each person, that of somebody without a visit for others."""
+        """Return the number of each person; persons without a visit have the number of persons."""
         read = as_tensor_or_text("users", users)
         if isinstance(read, Tensor) and (read.ndim != 1 or not is_integer(read)):
             raise TypeError(f"`users` must be one row of integers or text, got {describe(read)}.")
@@ -120,7 +120,7 @@ class VisitCounts:
 
 
 def _expand(starts: Any, ends: Any) -> tuple[Any, Any]:
-    """Return for ranges from `starts` to `ends` the number of the range, and each element."""
+    """Return each element of the ranges from `starts` to `ends`, after the number of its range."""
     sizes = ends - starts
     row = np.repeat(np.arange(len(sizes)), sizes)
     return row, np.arange(len(row)) + (ends - np.cumsum(sizes))[row]

@@ -22,7 +22,7 @@ from nextloc_metrics.geography.locations import Locations, check_locations
 Statistic = Annotated[Literal["mean", "median"] | float, check_statistic]
 Undecided = Literal["largest", "skip"]
 
-# Bins of the histogram of distances: 0 alone, below 1 cm, then each bin is 1 % wide.
+# The histogram of distances has a bin for 0, one for up to 1 cm, and then bins that are 1 % wide.
 _SMALLEST_KM = 1e-5
 _GROWTH = 1.01
 
@@ -36,12 +36,12 @@ class _NearTarget(RankingMetric):
 
     def check(self, ranking: Ranking) -> None:
         super().check(ranking)
-        known, relevant = len(self.locations), ranking.relevant
+        size, relevant = len(self.locations), ranking.relevant
         self.locations.check_size(ranking.num_candidates)
-        if self.validate_args and relevant.numel() and (highest := int(relevant.max())) >= known:
+        if self.validate_args and relevant.numel() and (highest := int(relevant.max())) >= size:
             raise ValueError(
-                f"`target` must be below the {known} locations, got {highest}"
-                f"{from_one(relevant, known)}."
+                f"`target` must be below the {size} locations, got {highest}"
+                f"{from_one(relevant, size)}."
             )
         if self.validate_args and not self.locations.is_complete:
             rows = ranking.answerable.nonzero()[:, 0]
@@ -55,12 +55,12 @@ class _NearTarget(RankingMetric):
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
         """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
-        found = []
+        distances = []
         for target in (x[:, None].expand_as(ids) for x in relevant.unbind(1)):
             missing = (ids.minimum(target) < 0) | (ids.maximum(target) >= len(self.locations))
             km = self.locations.distance(*(x.masked_fill(missing, 0) for x in (ids, target)))
-            found.append(km.masked_fill(missing | km.isnan(), torch.inf))
-        return reduce(torch.minimum, found)
+            distances.append(km.masked_fill(missing | km.isnan(), torch.inf))
+        return reduce(torch.minimum, distances)
 
 
 class AccuracyWithin(_NearTarget):
@@ -101,7 +101,7 @@ class AccuracyWithin(_NearTarget):
         return self._first(ranking, self.k)
 
     def score(self, ranking: Ranking) -> Tensor:
-        # of all candidates that the ranking keeps, so that metrics of other k need not do it again
+        # for all candidates that the ranking keeps, so that metrics with other k share the result
         kept = max(self.k, 0 if ranking.first is None else ranking.first.top)
         near = ("near", id(self.locations), self.km, kept)
         are_near = ranking.once(near, lambda: self._are_near(ranking, kept))
@@ -187,9 +187,9 @@ class DistanceError(_NearTarget):
         km = scores * self.largest_value
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
-        found = [exact.tally(scores, counted), undecided[None]]
-        found.append(histogram.count(bins, counted, self._num_bins))
-        return torch.cat([x.to(ranking.device) for x in found])
+        counts = [exact.tally(scores, counted), undecided[None]]
+        counts.append(histogram.count(bins, counted, self._num_bins))
+        return torch.cat([x.to(ranking.device) for x in counts])
 
     def compute(self) -> Tensor:
         if self._share is None:

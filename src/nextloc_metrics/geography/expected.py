@@ -55,7 +55,7 @@ class ExpectedDistance(DistributionMean):
 
     def score(self, record: Distribution) -> Tensor:
         device = self.locations.points.device
-        found, begin, largest = [], 0, self.locations.largest
+        scores, begin, largest = [], 0, self.locations.largest
         for part in record.all_probabilities():
             probabilities, rows = part.to(device), slice(begin, begin + len(part))
             target = record.target[rows, None].to(device)
@@ -72,6 +72,6 @@ class ExpectedDistance(DistributionMean):
                     )
             broken = probabilities[:, 0].isnan()
             total = distance.mul_(probabilities).nan_to_num_(nan=0).sum(1)
-            found.append(total.masked_fill(broken, largest))
+            scores.append(total.masked_fill(broken, largest))
             begin += len(part)
-        return torch.cat(found)
+        return torch.cat(scores)

@@ -74,15 +74,15 @@ class Locations(torch.nn.Module):
 
     def _set(self, points: Tensor, is_plane: bool) -> None:
         missing = points.isnan().any(1)
-        points = points.masked_fill(missing[:, None], torch.nan)  # in all dimensions
+        points = points.masked_fill(missing[:, None], torch.nan)  # all dimensions are NaN
         points = points.t().contiguous().t()  # `distance` reads them by dimension
         self.register_buffer("points", points, persistent=False)
         self.is_complete = not missing.any()
         self.is_plane = is_plane
         self.largest = _LARGEST_ON_EARTH
         if is_plane:
-            known = points[~missing]
-            extent = known.amax(0) - known.amin(0)
+            mapped = points[~missing]
+            extent = mapped.amax(0) - mapped.amin(0)
             self.largest = float(extent.norm()) or 1.0
         self._near: dict[float, tuple[Tensor, Tensor]] = {}
 
@@ -113,9 +113,9 @@ class Locations(torch.nn.Module):
     @classmethod
     def from_points(cls, points: Tensor) -> Locations:
         """Make locations from the attribute `points` of other locations."""
-        made = cls([0.0], [0.0])
-        made._set(points.double(), is_plane=points.shape[1] == 2)
-        return made
+        locations = cls([0.0], [0.0])
+        locations._set(points.double(), is_plane=points.shape[1] == 2)
+        return locations
 
     def missing(self) -> Tensor:
         """Return which ids have NaN as coordinates, bool `[C]`."""
@@ -186,7 +186,10 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the starts of rows, int64 `[C + 1]`, and neighbours `[L]`, rising, itself too."""
+        """Return the starts of the locations' rows, int64 `[C + 1]`, and their rising neighbours.
+
+        A location is its own neighbour.
+        """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
             self._near[km] = self._find_neighbours(km)
@@ -201,16 +204,16 @@ class Locations(torch.nn.Module):
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(f"neighbours need SciPy; {extra('analysis')}.") from error
         reach = km if self.is_plane else 2 * math.sin(min(km / EARTH_RADIUS, math.pi) / 2)
-        own = (~self.missing()).nonzero()[:, 0]
-        tree = cKDTree(self.points[own].cpu().numpy())
-        found = tree.query_pairs(reach * _MARGIN + 1e-15, output_type="ndarray").astype("int64")
-        pairs = own[torch.from_numpy(found).to(own.device)]
+        ids = (~self.missing()).nonzero()[:, 0]
+        tree = cKDTree(self.points[ids].cpu().numpy())
+        close = tree.query_pairs(reach * _MARGIN + 1e-15, output_type="ndarray").astype("int64")
+        pairs = ids[torch.from_numpy(close).to(ids.device)]
         kept = [self.distance(*part.unbind(1)) <= km for part in torch.split(pairs, _AT_ONCE)]
         pairs = pairs[torch.cat(kept)] if kept else pairs
-        first = torch.cat([own, pairs[:, 0], pairs[:, 1]])
-        second = torch.cat([own, pairs[:, 1], pairs[:, 0]])
+        first = torch.cat([ids, pairs[:, 0], pairs[:, 1]])
+        second = torch.cat([ids, pairs[:, 1], pairs[:, 0]])
         order = (first * len(self) + second).argsort()
-        starts = torch.zeros(len(self) + 1, dtype=torch.int64, device=own.device)
+        starts = torch.zeros(len(self) + 1, dtype=torch.int64, device=ids.device)
         starts[1:] = first.bincount(minlength=len(self)).cumsum(0)
         return starts, second[order]
 
@@ -264,33 +267,33 @@ check_locations = partial(
 
 def _read_columns(**columns: Array) -> Tensor:
     """Read coordinates, float64 `[C, 2]`, on the CPU."""
-    found = {}
+    coordinates = {}
     for name, values in columns.items():
         column = as_tensor(name, values).detach().cpu()
         if column.ndim != 1 or not column.numel() or column.is_complex():
             raise ValueError(f"`{name}` must be one row of numbers, [C], got {describe(column)}.")
-        found[name] = column.double()
-        if (wrong := found[name].isinf()).any():
+        coordinates[name] = column.double()
+        if (wrong := coordinates[name].isinf()).any():
             row = int(wrong.nonzero()[0])
             raise ValueError(
                 f"`{name}` must be finite, or NaN for an id that is no location, got "
-                f"{float(found[name][row])} for location {row}."
+                f"{float(coordinates[name][row])} for location {row}."
             )
-    (first, x), (second, y) = found.items()
-    if len(x) != len(y):
+    names, (first, second) = " and ".join(f"`{name}`" for name in columns), coordinates.values()
+    if len(first) != len(second):
         raise ValueError(
-            f"`{first}` and `{second}` must have one entry per location, got {len(x)} and {len(y)}."
+            f"{names} must have one entry per location, got {len(first)} and {len(second)}."
         )
-    if (x + y).isnan().all():
-        raise ValueError(f"`{first}` and `{second}` must not all be NaN, got no coordinates.")
-    return torch.stack([x, y], dim=1)
+    if (first + second).isnan().all():
+        raise ValueError(f"{names} must not all be NaN, got no coordinates.")
+    return torch.stack([first, second], dim=1)
 
 
 def to_sphere(degrees: Tensor) -> Tensor:
     """Return points on a sphere of radius 1, `[C, 3]`, from latitude and longitude, `[C, 2]`."""
     latitude, longitude = degrees.unbind(1)
     # one longitude, above -180, for each point
-    longitude = torch.where(longitude > 180, longitude - 360, longitude)  # exact
+    longitude = torch.where(longitude > 180, longitude - 360, longitude)  # it is exact
     longitude = torch.where(longitude == -180, 180, longitude)
     longitude = torch.where(latitude.abs() == 90, 0 * longitude, longitude)
     north, east = latitude.deg2rad(), longitude.deg2rad()

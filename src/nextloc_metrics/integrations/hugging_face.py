@@ -82,12 +82,12 @@ class TrainerMetrics:
                 f"{describe(model)}; give `causal` by name."
             )
         or_none(check_bool)("causal", causal)
-        known = _is_causal(model)
-        if known is not None and causal is not None and causal != known:
+        is_causal = _is_causal(model)
+        if is_causal is not None and causal is not None and causal != is_causal:
             raise ValueError(
-                f"`causal` must be {known} for a {type(model).__name__}, or None, got {causal}."
+                f"`causal` must be {is_causal} for a {type(model).__name__}, or None, got {causal}."
             )
-        self.causal = known if causal is None else causal
+        self.causal = is_causal if causal is None else causal
         self._remedy = (
             "pass the Trainer's `model` to TrainerMetrics, or"
             if model is None
@@ -140,7 +140,7 @@ class TrainerMetrics:
 
 def _is_causal(model: Any) -> bool | None:
     """Return whether a model shifts its labels; None for one that is not of transformers."""
-    if hasattr(model, "get_base_model"):  # PEFT's
+    if hasattr(model, "get_base_model"):  # a model of PEFT
         model = model.get_base_model()
     kinds = [kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers.")]
     if not kinds:
@@ -149,7 +149,7 @@ def _is_causal(model: Any) -> bool | None:
     if {kind.__name__ for kind in kinds} & set(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()):
         return True
     if not type(model).__module__.startswith("transformers."):
-        return None  # its loss may shift
+        return None  # the loss of the user's own class may shift
     return False if model.config.is_encoder_decoder or not model.can_generate() else None
 
 

@@ -21,12 +21,12 @@ _PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 def _package() -> str:
     # The package of the user's Trainer is imported already; importing the other takes seconds.
     imported = [package for package in _PACKAGES if package in sys.modules]
-    found = imported or [package for package in _PACKAGES if find_spec(package.split(".")[0])]
-    if not found:
+    installed = imported or [package for package in _PACKAGES if find_spec(package.split(".")[0])]
+    if not installed:
         raise ModuleNotFoundError(
             "`nextloc_metrics.integrations.lightning` needs `lightning` or `pytorch-lightning`."
         )
-    return found[0]
+    return installed[0]
 
 
 Callback: Any = import_module(_package()).Callback
@@ -74,7 +74,7 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
         stage = "Test" if trainer.testing else "Validation"
         for index, loader in enumerate(_loaders(trainer)):
             is_whole = isinstance(loader, DataLoader)
-            with suppress(TypeError):  # no length
+            with suppress(TypeError):  # the loader has no length
                 is_whole = is_whole and _num_batches(trainer, index) >= len(loader)
             _, message = count_surplus(loader, f"{stage} loader {index}") if is_whole else (0, "")
             if message:

@@ -189,8 +189,8 @@ class Novelty(MeanMetric, FirstRanks):
 
     def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         ids = self.read_first(record)
-        known = (ids >= 0) & (ids < len(self.train_counts))
-        bits = self._bits().to(ids.device)  # the table goes to the scores, so nothing waits
-        found = bits[ids.masked_fill(~known, 0)].masked_fill(~known, 0)
-        number = known.sum(1)
-        return row_sum(found) / number.clamp(min=1) / self.largest_value, number > 0
+        is_location = (ids >= 0) & (ids < len(self.train_counts))
+        table = self._bits().to(ids.device)  # moving the table does not wait for the device
+        bits = table[ids.masked_fill(~is_location, 0)].masked_fill(~is_location, 0)
+        number = is_location.sum(1)
+        return row_sum(bits) / number.clamp(min=1) / self.largest_value, number > 0

@@ -13,7 +13,7 @@ from nextloc_metrics.core.queries.messages import describe, read_row
 
 By = Literal["mass", "items"]
 
-# Tables of up to ten bins, deciles, often have empty ones; larger ones with gaps are counts.
+# A table of up to ten bins may have empty ones; a larger table with gaps holds visits, not bins.
 _MOST_WITH_GAPS = 10
 
 
@@ -53,7 +53,7 @@ class PopularityBins(torch.nn.Module):
         if num_bins is None:
             num_bins = max(1, highest)
             used = int(torch.unique(table[table > 0]).numel())
-            if highest > _MOST_WITH_GAPS and used < highest:  # visits of locations, not bins
+            if highest > _MOST_WITH_GAPS and used < highest:  # these are visits, not bins
                 raise ValueError(
                     f"`bin_of` must use each of more than {_MOST_WITH_GAPS} bins unless `num_bins` "
                     f"is given, got {used} different bins up to {highest}; make bins of visits by "
@@ -95,9 +95,9 @@ class PopularityBins(torch.nn.Module):
         bins = torch.where(
             below + above > 0, num_bins * below // (below + above).clamp(min=1), last
         )
-        made = cls(((bins.clamp(max=last) + 1) * (values > 0))[block], num_bins)
-        made.by, made.counts = by, counts
-        return made
+        table = cls(((bins.clamp(max=last) + 1) * (values > 0))[block], num_bins)
+        table.by, table.counts = by, counts
+        return table
 
     def of(self, ids: Array) -> Tensor:
         """Return the bins of ids; `num_bins` + 1 for padding (-1) and ids that are no location."""

@@ -74,7 +74,7 @@ def _check_labels(batch: Batch) -> None:
         )
     if not batch.validate_args:
         return
-    outside = ~((preds >= 0) & (preds <= 1))  # NaN too
+    outside = ~((preds >= 0) & (preds <= 1))  # NaN is outside, too
     if outside.any():
         raise ValueError(
             f"`preds` must be probabilities in [0, 1], got {float(preds[outside][0])}; pass "
@@ -207,7 +207,7 @@ class ClickThroughCollection(NamedMembers):
         for name, member in self.items(keep_base=True, copy_state=False):
             if isinstance(member, LogLoss):
                 nothing = values[self._set_name(name)].isnan()
-                for key, value in values.items():  # also of members added by the user
+                for key, value in values.items():  # the user's own members are among them
                     if isinstance(value, Tensor) and value.is_floating_point():
                         values[key] = value.masked_fill(nothing, torch.nan)
                 break

@@ -18,7 +18,7 @@ from nextloc_metrics.core.queries.checks import check_part
 #: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
 NUM_CELLS = 50_400
 
-# The last place of a float64.
+# The relative distance from one float64 number to the next.
 _ROUNDING = 2.0**-52
 
 Norm = Literal["l1", "l2", "max"]
@@ -67,7 +67,7 @@ class ConfidenceTally(DistributionMetric):
     def tally(self, record: Distribution) -> Tensor:
         confidence = record.confidence
         counted = record.counted.to(confidence.device)
-        # the float64 nearest to an edge is on the edge
+        # a confidence that only rounding puts above an edge counts as on the edge
         cells = (confidence * (NUM_CELLS * (1 - _ROUNDING))).ceil().long() - 1
         columns = [torch.ones_like(cells), *map(exact.to_fixed_point, (record.correct, confidence))]
         rows = torch.stack(columns, 1) * counted[:, None]
@@ -79,9 +79,9 @@ class ConfidenceTally(DistributionMetric):
         return int(self.state[:, 0].sum())
 
     def _cells(self) -> Tensor:
-        """Return queries, correct ones and sums of confidences of each cell, float64 `[3, C]`."""
+        """Return the queries, correct ones and summed confidence of each cell, float64 `[3, C]`."""
         exact.check_overflow(self.state[:, 0].sum())
-        # 2^31 ones sum to -2^63
+        # the sum of 2^31 ones overflows to -2^63, whose absolute value is right
         number, correct, confidence = exact.float64(self.state.cpu()).abs().unbind(1)
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
@@ -145,9 +145,9 @@ class CalibrationError(ConfidenceTally):
         return Reliability(number, confidence / number, correct / number, edges[:-1], edges[1:])
 
     def compute(self) -> Tensor:
-        found = self._bins()
-        used = found.number > 0
-        number, gap = found.number[used], (found.accuracy - found.confidence)[used].abs()
+        bins = self._bins()
+        used = bins.number > 0
+        number, gap = bins.number[used], (bins.accuracy - bins.confidence)[used].abs()
         if not len(number):
             return self._value(math.nan)
         if self.norm == "max":
@@ -169,7 +169,7 @@ class _Selective(ConfidenceTally):
         return answered / number.sum(), (wrong_before + wrong) / answered
 
     def _levels(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return queries and errors of each used cell, from the highest, and those before it."""
+        """Return the queries and errors of each used cell from the highest, and of cells above."""
         number, correct, _ = self._cells().flip(1)
         number, correct = number[number > 0], correct[number > 0]
         wrong = (number - correct).clamp(min=0)

@@ -69,8 +69,8 @@ class DecileMetric(RecordMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = None, *self.deciles(self.bins)
-        if (type(self.decile), self.decile) not in [(type(x), x) for x in known]:  # True equals 1
+        accepted = [(type(x), x) for x in (None, *self.deciles(self.bins))]
+        if (type(self.decile), self.decile) not in accepted:  # the type, because True equals 1
             raise ValueError(
                 f"`decile` must be None, 'unmapped' or a bin from 1 to {self.bins.num_bins}, "
                 f"got {short(self.decile)}."
@@ -82,7 +82,7 @@ class DecileMetric(RecordMetric):
         if self.decile is None:
             deciles = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
             labels = {self.key(decile): str(decile) for decile in deciles}
-            self.key_labels = labels  # type: ignore[misc]  # of one object
+            self.key_labels = labels  # type: ignore[misc]  # set for this object only
 
     @property
     @abstractmethod
@@ -91,7 +91,7 @@ class DecileMetric(RecordMetric):
 
     @property
     def needs(self) -> Needs:
-        return Needs(within=self.cut + 1)  # one more tells whether a tied block crosses
+        return Needs(within=self.cut + 1)  # the next rank tells whether a block crosses the cut
 
     @abstractmethod
     def values(self) -> Tensor:
@@ -107,8 +107,8 @@ class DecileMetric(RecordMetric):
 
     def split(self, ranking: Ranking) -> Split:
         """Return every query's list split by bin, once for all metrics that split it alike."""
-        how = self.bins, self.cut, self.scope
-        return ranking.once(("split", *how), lambda: split_by_bin(ranking, *how))
+        options = self.bins, self.cut, self.scope
+        return ranking.once(("split", *options), lambda: split_by_bin(ranking, *options))
 
     def tally_split(self, split: Split) -> Tensor:
         """Return what a batch adds to the state, from its lists split by bin."""
@@ -141,11 +141,11 @@ class DecileMetric(RecordMetric):
         return {self.key(x) if self.key_labels else "": _FIXED for x in fixed}
 
     def is_fixed(self, num_locations: int) -> bool:
-        """Return whether a bin of so many locations has one value where a target is retrieved."""
+        """Return whether the value of a bin is the same wherever a target is retrieved."""
         return False
 
     def sizes_of(self, decile: Any) -> list[int]:
-        """Return the number of locations of the bin of a value, or of each bin that it is of."""
+        """Return the number of locations of each bin that the value of `decile` covers."""
         return [self.bins.sizes[decile if isinstance(decile, int) else 0]]
 
     def key(self, decile: Decile) -> str:
@@ -210,7 +210,7 @@ class DecileScore(DecileMetric, MeanMetric):
         return scores.sum(1), counted.any(1)
 
     def _rows(self, ranking: Ranking) -> Tensor:
-        """Return the scores of all rows, which metrics that differ in `decile` share."""
+        """Return the scores of all rows; metrics that differ only in `decile` share them."""
 
         def make() -> Tensor:
             split = self.split(ranking)
@@ -219,7 +219,7 @@ class DecileScore(DecileMetric, MeanMetric):
         return ranking.once(("rows", self._state_name), make)
 
     def state_key(self) -> str:
-        """Return the name of the state with the decile, whose scores it has as an option."""
+        """Return the name of the state and the decile, on which the scores of queries depend."""
         return f"{self._state_name} {self.decile}"
 
     def values(self) -> Tensor:
@@ -332,7 +332,7 @@ class DecileKForRecall(DecileMetric):
         return num_locations == 1
 
     def empty_state(self) -> Tensor:
-        """Return zeros: per bin the number of queries per k; those without an answer are at 0."""
+        """Return zeros: per bin the number of queries per k; column 0 counts those without a k."""
         return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
 
     def tally_split(self, split: Split) -> Tensor:

@@ -76,7 +76,7 @@ class LocationTally(RecordMetric):
 
     @sums(decisions_of=lambda self: self.num_locations)
     def tally(self, ranking: Ranking) -> Tensor | KeyedSums:
-        target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
+        target, decided = ranking.relevant[:, 0], ranking.best  # -1 where there is none
         if self.num_locations is not None:
             return _count(target, decided, self.num_locations)
         if size := dense_size(target, decided):
@@ -84,7 +84,7 @@ class LocationTally(RecordMetric):
         return _entries_of(target, decided)
 
     def of_counts(self, counts: Tensor) -> KeyedSums:
-        """Return sums by key of counts int64 `[3, C + 1]`, of which the last column is empty."""
+        """Return counts int64 `[3, C + 1]` as sums by key; the last column of counts is empty."""
         ids = counts.any(0).nonzero()
         return KeyedSums([torch.cat([ids, counts[:, ids[:, 0]].T], 1)], 1)
 
@@ -134,7 +134,7 @@ class LocationTally(RecordMetric):
 
 
 def _count(target: Tensor, decided: Tensor, size: int) -> Tensor:
-    """Count TP, P and S of so many locations and of larger ids, int64 `[3, size + 1]`."""
+    """Count TP, P and S of each id below `size`, and of all larger ids: int64 `[3, size + 1]`."""
     width = size + 2  # the first cell of a row takes what does not count
     decided = decided.clamp(max=size).masked_fill(target < 0, -1)
     ids = torch.stack([target.masked_fill(target != decided, -1), decided, target])
@@ -146,7 +146,7 @@ def _count(target: Tensor, decided: Tensor, size: int) -> Tensor:
 
 
 def _entries_of(target: Tensor, decided: Tensor) -> KeyedSums:
-    """Return the entries of targets and of decisions, int64 `[N]`, -1 for none."""
+    """Return the sums by key of targets and decisions, int64 `[N]`, -1 where there is none."""
     decided, has_target = decided.masked_fill(target < 0, -1), (target >= 0).long()
     is_hit = ((target == decided) & (target >= 0)).long()
     none = torch.zeros_like(is_hit)
@@ -207,7 +207,7 @@ class LocationF1(LocationTally):
         if self.if_one_target != "keep" and self.has_one_target:
             if self.if_one_target == "leave out":
                 return torch.full_like(super().compute(), torch.nan)
-            if self._should_unsync:  # else it is the value of a single batch, of `forward`
+            if self._should_unsync:  # it is False for the value of a batch, in `forward`
                 self.if_one_target = "keep"
                 location = int(self.locations[self.counts[2].argmax()])
                 rank_zero_warn(

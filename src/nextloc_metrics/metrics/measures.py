@@ -29,7 +29,7 @@ def parse_measures(measures: Iterable[str]) -> dict[str, RankingMetric]:
     """
     if isinstance(measures, str):
         raise TypeError(f"`measures` must be a list, got {short(measures)}; use [{measures!r}].")
-    found: dict[str, RankingMetric] = {}
+    metrics: dict[str, RankingMetric] = {}
     for measure in measures:
         name, at, k = str(measure).strip().partition("@")
         if name not in _METRICS or not (k.isdecimal() if at else name == "mrr"):
@@ -39,12 +39,12 @@ def parse_measures(measures: Iterable[str]) -> dict[str, RankingMetric]:
                 "as `metrics`."
             )
         key = f"{name}_at_{k}" if at else name
-        if key in found:
+        if key in metrics:
             raise ValueError(f"`measures` must be different, got {short(str(measure))} twice.")
-        found[key] = _METRICS[name](k=int(k) if at else None)
-    if not found:
+        metrics[key] = _METRICS[name](k=int(k) if at else None)
+    if not metrics:
         raise ValueError("`measures` must hold at least one measure, got none.")
-    return found
+    return metrics
 
 
 def cut_offs_of(measures: Iterable[str]) -> list[int]:

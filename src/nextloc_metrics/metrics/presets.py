@@ -33,7 +33,7 @@ from nextloc_metrics.metrics.split import Scope
 if TYPE_CHECKING:
     from nextloc_metrics.metrics.deciles import DecileMetric
 
-# A preset imports the families that it alone has when it is called.
+# A family of metrics that only one preset needs is imported when this preset is called.
 
 
 def next_location_metrics(
@@ -78,14 +78,14 @@ def next_location_metrics(
     """
     check_separator(separator)
     cuts = cut_offs(k)
-    f1 = LocationF1(num_locations, **kwargs)  # whose errors name all options that there are
+    f1 = LocationF1(num_locations, **kwargs)  # made first, because its errors name all options
     f1.if_one_target = "warn"
     members: dict[str, RecordMetric] = {
         f"acc{separator}{cut}": at_k.AccuracyAtK(cut, **kwargs) for cut in cuts
     }
     members["mrr"] = at_k.MRR(**kwargs)
-    of_ndcg = or_none(check_positive)("ndcg_k", ndcg_k) or max(cuts)
-    members[f"ndcg{separator}{of_ndcg}"] = at_k.NDCGAtK(of_ndcg, **kwargs)
+    ndcg_cut = or_none(check_positive)("ndcg_k", ndcg_k) or max(cuts)
+    members[f"ndcg{separator}{ndcg_cut}"] = at_k.NDCGAtK(ndcg_cut, **kwargs)
     members["f1"] = f1
     near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
     if locations is not None:
@@ -292,7 +292,7 @@ class _F1OfLibCity(at_k.F1AtK):
     """F1 of queries with one relevant location, whose mean is also that of pooled counts."""
 
     label = "F1@{k}"
-    _planned = None  # `_check` reads the record
+    _planned = None  # a backend that sums without a record would leave out `check`
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -406,7 +406,7 @@ def decile_metrics(
     members: dict[str, RecordMetric] = {}
     for make in makers:
         whole = make(**kwargs)
-        members |= {whole.key(one): make(decile=one, **kwargs) for one in whole.deciles(bins)}
+        members |= {whole.key(bin_): make(decile=bin_, **kwargs) for bin_ in whole.deciles(bins)}
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 

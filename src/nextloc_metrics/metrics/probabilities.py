@@ -106,7 +106,7 @@ class Perplexity(NegativeLogLikelihood):
 
     floor: _Share | None = None
 
-    # by hand, as it has no `base`
+    # It is written by hand because the class has no option `base`.
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)
 

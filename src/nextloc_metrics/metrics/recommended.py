@@ -34,7 +34,7 @@ class FirstRanks(RecordMetric):
 
     record = Ranking
 
-    if TYPE_CHECKING:  # an option of subclasses, some of which have another before it
+    if TYPE_CHECKING:  # subclasses declare it, some after another option
 
         @property
         def k(self) -> int: ...
@@ -44,12 +44,12 @@ class FirstRanks(RecordMetric):
         return Needs(self.k, depth=1, target=False)
 
     def read_first(self, ranking: Ranking) -> Tensor:
-        """Return the distinct first k candidates `[N, T]`; -1 for none, and for skipped queries."""
+        """Return the distinct first k candidates `[N, T]`; -1 for none, and in skipped queries."""
         first = ranking.top_candidates(self.k)
         ids = first.ids.masked_fill(~(first.known & ranking.counted[:, None]), -1)
         if ranking.num_candidates is None and ids.shape[1] > 1:
             ids = ids.sort(1).values
-            ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # repeats of a list
+            ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # an id that repeats
         return ids
 
 
@@ -119,8 +119,8 @@ class Coverage(RecommendedTally):
     shared_state = "RecommendedTally"
 
     def compute(self) -> Tensor:
-        found = exact.float64((self.counts > 0).sum()) / self.num_locations
-        return found.masked_fill(exact.float64(self.state[-1]) == 0, torch.nan)
+        share = exact.float64((self.counts > 0).sum()) / self.num_locations
+        return share.masked_fill(exact.float64(self.state[-1]) == 0, torch.nan)
 
 
 class Gini(RecommendedTally):

@@ -19,7 +19,7 @@ MeanOrMedian = Literal["median", "mean"]
 #: the list whose ranks are counted: the bin's own, or that of all bins
 Scope = Literal["within", "all"]
 
-#: the length of each row's list, counted up to a number; not defined where no location is found
+#: returns each row's length, counted up to a number; undefined if no relevant location is in it
 Lengths = Callable[[int], Tensor]
 
 
@@ -63,18 +63,18 @@ def split_by_bin(
         every_row(ranking.counted),
     )
     tied = every_row(tied).masked_fill(above == UNRETRIEVED, 1)
-    found = Found(relevant.ids, above, tied, None)
-    return Split(rows, Ranking.of_found(relevant, found, torch.Size([rows.numel()])), lengths)
+    ranks = Found(relevant.ids, above, tied, None)
+    return Split(rows, Ranking.of_found(relevant, ranks, torch.Size([rows.numel()])), lengths)
 
 
 def _sort(
     ranking: Ranking, bins: PopularityBins, rows: Tensor, candidates: int
 ) -> tuple[Tensor, Tensor, Lengths]:
-    """Sort the first candidates by bin, and within a bin by rank."""
+    """Return ranks within each bin and lengths, by sorting the first candidates by bin and rank."""
     first = ranking.top_candidates(candidates + 1)
     ids, above = first.ids[:, :candidates], first.above[:, :candidates]
     if first.above.shape[1] > candidates:
-        ids = ids.masked_fill(above == first.above[:, candidates:], -1)  # a block that crosses
+        ids = ids.masked_fill(above == first.above[:, candidates:], -1)  # no crossing block
     width = above.shape[1] + 1
     ids = ids.masked_fill(~ranking.counted[:, None], -1)
     keys = backends.choose(ids).sort(bins.of(ids) * width + above)
@@ -92,19 +92,19 @@ def _sort(
 def _count(
     ranking: Ranking, bins: PopularityBins, rows: Tensor, candidates: int
 ) -> tuple[Tensor, Tensor, Lengths]:
-    """Count the candidates of the bin around the one relevant location; none is sorted."""
+    """Return what `_sort` returns, but count around the relevant location instead of sorting."""
     assert ranking.scores is not None
-    scores, of_columns = ranking.scores, bins.bin_of[: ranking.scores.shape[1]]
+    scores, bin_of_column = ranking.scores, bins.bin_of[: ranking.scores.shape[1]]
     count = backends.choose(scores).survey_bins
-    own = scores.gather(1, ranking.relevant.clamp(min=0))[:, 0]
+    target_scores = scores.gather(1, ranking.relevant.clamp(min=0))[:, 0]
     lost = (ranking.above + ranking.tied > candidates)[:, 0]
-    of_rows = rows[:, 0].masked_fill(lost, -1)
-    above, tied, _ = count(scores, own, (of_columns, of_rows), candidates)
+    bin_of_row = rows[:, 0].masked_fill(lost, -1)
+    above, tied, _ = count(scores, target_scores, (bin_of_column, bin_of_row), candidates)
     above = above.masked_fill(lost, UNRETRIEVED)
 
     def lengths(most: int) -> Tensor:
-        near = of_rows.masked_fill(above >= most, -1)
-        return count(scores, own, (of_columns, near), candidates, most)[2]
+        near = bin_of_row.masked_fill(above >= most, -1)
+        return count(scores, target_scores, (bin_of_column, near), candidates, most)[2]
 
     return above[:, None], tied[:, None], lengths
 
@@ -112,9 +112,9 @@ def _count(
 def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: float | None) -> Tensor:
     """Return the median or mean of each row's numbers, float64 `[B]`; NaN for a row of zeros.
 
-    `counts` int64 `[B, K + 1]` have per row how often each of 1 to K occurs, and in column 0 the
-    number of missing ones. `unanswered` stands for each of these; None: they sort last, and a
-    statistic that depends on one is NaN.
+    Column j of `counts`, int64 `[B, K + 1]`, says how often a row has the number j, and column 0
+    how many numbers are missing. `unanswered` replaces these. If it is None, they sort last, and a
+    statistic that depends on a missing number is NaN.
     """
     numbers = exact.float64(torch.arange(counts.shape[1], device=counts.device))
     counts = counts.to(numbers.device)
@@ -127,8 +127,8 @@ def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: float | No
     else:
         # the ranks of the two middle numbers in the sorted order, counted from 1
         middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
-        found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(numbers) - 1)
-        value = numbers[found].sum(1) / 2
-        missing = order[found[:, 1]] == 0  # these sort last: the upper number decides
+        middle_columns = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(numbers) - 1)
+        value = numbers[middle_columns].sum(1) / 2
+        missing = order[middle_columns[:, 1]] == 0  # missing ones sort last: the upper one decides
     undefined = total == 0 if unanswered is not None else (total == 0) | missing
     return value.masked_fill(undefined.to(value.device), torch.nan)

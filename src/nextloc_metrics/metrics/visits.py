@@ -67,8 +67,8 @@ class Visits:
             return torch.zeros(rows.shape, dtype=torch.bool)
         wanted = self._user[rows] * self._width + locations
         index = np.searchsorted(self._pairs, wanted).clip(max=len(self._pairs) - 1)
-        known = (self._pairs[index] == wanted) & (locations >= 0) & (locations < self._width)
-        return torch.from_numpy(np.asarray(known & (self._first[index] < rows)))
+        is_visited = (self._pairs[index] == wanted) & (locations >= 0) & (locations < self._width)
+        return torch.from_numpy(np.asarray(is_visited & (self._first[index] < rows)))
 
     def state_key(self) -> str:
         """Return the content as text, for the names of states."""
@@ -147,8 +147,8 @@ class NewDecision(RankingMetric):
 
     def _is_new(self, ranking: Ranking) -> Tensor:
         rows = ranking.group_of("check_in").masked_fill(~ranking.counted, 0)
-        known = self.visits.before(rows, ranking.best).to(ranking.device)
-        return (ranking.best >= 0) & ~known
+        is_visited = self.visits.before(rows, ranking.best).to(ranking.device)
+        return (ranking.best >= 0) & ~is_visited
 
 
 class GroupShare(RankingMetric):
@@ -260,7 +260,7 @@ def read_check_ins(
 
 
 def _pairs(users: Any, locations: Any) -> tuple[Any, Any, int]:
-    """Number users, and pairs of user and location; return also the factor of the user in these."""
+    """Return users, and pairs of user and location, as numbers; and the user's factor in a pair."""
     numbers = np.unique(users, return_inverse=True)[1].reshape(-1)
     width = int(locations.max(initial=-1)) + 1
     return numbers, numbers * width + locations, width

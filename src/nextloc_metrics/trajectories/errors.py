@@ -35,14 +35,14 @@ class _PointErrors(PairMetric):
         """
         pairs = self.sequences(record)
         width = pairs.second.shape[1]
-        # a negative number of rows cuts them off
+        # a negative padding cuts rows off
         first = torch.nn.functional.pad(
             pairs.first, (0, 0, 0, width - pairs.first.shape[1])
         ).numpy()
         apart = distances(first, pairs.second.numpy(), pairs.diameter)
         step = torch.arange(width)
-        found = torch.from_numpy(apart).masked_fill(step >= pairs.first_length[:, None], torch.inf)
-        return found.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length
+        errors = torch.from_numpy(apart).masked_fill(step >= pairs.first_length[:, None], torch.inf)
+        return errors.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length
 
 
 class MeanPointError(_PointErrors):
@@ -70,9 +70,9 @@ class MeanPointError(_PointErrors):
     label = "mean point error"
 
     def score(self, record: Pairs) -> Tensor:
-        found, length = self._point_errors(record)
-        # in the order of steps, so that padding has no effect
-        total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
+        errors, length = self._point_errors(record)
+        # the sum is in the order of steps, so that padding has no effect
+        total = torch.nn.functional.pad(errors, (1, 0)).cumsum(1)[:, -1]
         return total / length.clamp(min=1)
 
 
@@ -114,9 +114,9 @@ class PointErrorAt(_PointErrors):
         super().__post_init__()
 
     def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        found, length = self._point_errors(record)
-        at = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
+        errors, length = self._point_errors(record)
+        index = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
         # a column for pairs without this step
-        found = torch.nn.functional.pad(found, (0, 1))
-        scores = found.gather(1, at.clamp(0, found.shape[1] - 1)[:, None])[:, 0]
+        errors = torch.nn.functional.pad(errors, (0, 1))
+        scores = errors.gather(1, index.clamp(0, errors.shape[1] - 1)[:, None])[:, 0]
         return scores, record.counted & (record.true >= abs(self.step))

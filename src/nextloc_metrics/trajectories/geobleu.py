@@ -90,7 +90,7 @@ class GeoBLEU(PairMetric):
         sums = match_ngrams(pairs, longest, self.beta, self.scale)
         n = torch.arange(1, longest + 1)
         grams = (predicted if self.divisor == "predicted" else shorter)[:, None] - n + 1
-        shares = (sums / grams.clamp(min=1)).clamp(max=1)  # by rounding
+        shares = (sums / grams.clamp(min=1)).clamp(max=1)  # it is above 1 by rounding only
         used = n <= shorter[:, None]
         logarithms = shares.log().masked_fill(~used, 0).cumsum(1)[:, -1]
         mean = (logarithms / used.sum(1).clamp(min=1)).exp()

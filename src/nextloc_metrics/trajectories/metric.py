@@ -86,7 +86,7 @@ class PairMetric(MeanMetric):
 
     @abstractmethod
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
+        """Return the score of each pair, float64 `[N]`; that of a left-out pair is not read."""
 
     def check(self, record: Pairs) -> None:
         if record.is_of_ids and self.locations is None:

@@ -63,11 +63,10 @@ class Pairs(Record):
         if batch.exclude is not None or batch.exempt_target:
             raise ValueError("`exclude` must be None for trajectories, which rank no candidates.")
         counted = counted_by(batch.mask, shape, preds.device)
-        found = {
-            name: _read_sequences(name, sequences.detach(), shape, counted, batch.validate_args)
+        (points, predicted), (true_points, true) = (
+            _read_sequences(name, sequences.detach(), shape, counted, batch.validate_args)
             for name, sequences in (("preds", preds), ("target", target))
-        }
-        (points, predicted), (true_points, true) = found["preds"], found["target"]
+        )
         if batch.validate_args:
             _check(
                 (true == 0) & counted,
@@ -127,7 +126,7 @@ def _read_sequences(
                 (points < -1).any(-1) & counted,
                 f"`{name}` must hold ids from 0, padded with -1, got a lower one in query {{}}.",
             )
-    within = is_point.long().cumprod(-1).bool()  # up to the first one that is missing
+    within = is_point.long().cumprod(-1).bool()  # up to the first missing point
     if validate:
         _check(
             (is_point & ~within).any(-1) & counted,

@@ -34,7 +34,7 @@ class Sequences:
     diameter: float = 0.0
 
     def parts(self, elements: int) -> Iterator[tuple[slice, Any, Any, Any, Any]]:
-        """Yield slices of pairs of which each has so many elements, and their arrays."""
+        """Yield slices of pairs and their arrays, for about `_AT_ONCE` / `elements` pairs each."""
         arrays = self.first, self.second, self.first_length, self.second_length
         at_once = max(1, _AT_ONCE // max(1, elements))
         for begin in range(0, len(self.first), at_once):
@@ -45,7 +45,7 @@ class Sequences:
 
 def distances(first: Any, second: Any, diameter: float) -> Any:
     """Return the distances between points, float64 `[..., D]`, which are broadcast."""
-    with np.errstate(over="ignore"):  # to infinity
+    with np.errstate(over="ignore"):  # infinity is right
         steps = (second[..., d] - first[..., d] for d in range(first.shape[-1]))
         apart = np.sqrt(sum(x * x for x in steps))
     return diameter * np.arcsin(np.minimum(apart / 2, 1)) if first.shape[-1] == 3 else apart
@@ -84,9 +84,10 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float) -> Tens
 
 
 def _match_greedily(product: Any) -> Any:
-    """Match the nearest first, equal ones by (row, column); -1 is outside, also what is taken."""
+    """Return the sum of the products that are matched, the nearest first; `product` is changed."""
     pair = np.arange(len(product))
     total = np.zeros(len(product))
+    # -1 is outside a sequence, and replaces what is matched; of equal products the first is taken
     column = product.argmax(2)  # the nearest of each row
     nearest = np.take_along_axis(product, column[:, :, None], 2)[:, :, 0]
     for _ in range(min(product.shape[1:])):
@@ -104,7 +105,7 @@ def _match_greedily(product: Any) -> Any:
 def align(pairs: Sequences, window: int | None = None, free_start: bool = False) -> Tensor:
     """Return the least sum of distances along a path, float64 `[N]`.
 
-    The sums of the cells (i, j) of one i + j, of all pairs, are found at once from those before.
+    All cells (i, j) with one i + j are computed at once, for all pairs, from the cells before.
 
     Args:
         pairs: the sequences.
@@ -112,13 +113,13 @@ def align(pairs: Sequences, window: int | None = None, free_start: bool = False)
             any.
         free_start: whether a path may begin at any point of `second`, without their distance.
     """
-    found = np.zeros(len(pairs.first))
+    least = np.zeros(len(pairs.first))
     length, width = pairs.first.shape[1], pairs.second.shape[1]
     for part, first, second, rows, columns in pairs.parts(length):
         backward = second[:, ::-1]
         reach = None if window is None else np.maximum(window, np.abs(rows - columns))[:, None]
         before = last = np.full((len(rows), length + 1), np.inf)
-        for both in range(length + width + 1):  # i + j, which count the points up to there
+        for both in range(length + width + 1):  # i + j, after i points of `first`, j of `second`
             sums = np.full_like(last, np.inf)
             sums[:, 0] = 0 if both == 0 or free_start else np.inf
             low, high = max(1, both - width), min(length, both - 1)
@@ -132,6 +133,6 @@ def align(pairs: Sequences, window: int | None = None, free_start: bool = False)
                     apart[np.abs(2 * i - both) > reach] = np.inf
                 sums[:, low : high + 1] = apart
             ends = (rows + columns == both).nonzero()[0]
-            found[part][ends] = sums[ends, rows[ends]]
+            least[part][ends] = sums[ends, rows[ends]]
             before, last = last, sums
-    return torch.from_numpy(found)
+    return torch.from_numpy(least)

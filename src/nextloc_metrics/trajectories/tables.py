@@ -117,13 +117,13 @@ def from_table(
     is_first = begins(true["user"], true["day"])
     query = is_first.cumsum() - 1
     points = np.stack([true["x"], true["y"]], axis=1)
-    found = np.stack([predicted["x"], predicted["y"]], axis=1)[at[has_prediction]]
+    predicted_points = np.stack([predicted["x"], predicted["y"]], axis=1)[at[has_prediction]]
     sizes = np.bincount(query)
-    sizes_found = np.bincount(query[has_prediction], minlength=len(sizes))
+    predicted_sizes = np.bincount(query[has_prediction], minlength=len(sizes))
     kept = true["user"][is_first]
     used = np.unique(kept)
     return TrajectoryPairs(
-        preds=torch.from_numpy(pad_rows(found, sizes_found, np.nan)),
+        preds=torch.from_numpy(pad_rows(predicted_points, predicted_sizes, np.nan)),
         target=torch.from_numpy(pad_rows(points, sizes, np.nan)),
         slots=torch.from_numpy(pad_rows(true["slot"], sizes, -1)),
         groups={
@@ -144,7 +144,7 @@ def _read(name: str, rows: Any, columns: dict[str, str]) -> dict[str, Any]:
         raise ValueError(
             f"`{name}` must have the columns {', '.join(columns.values())}, got {describe(rows)}."
         )
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for number, (what, column) in enumerate(columns.items()):
         try:
             values = rows[:, number] if is_array else rows[column]
@@ -155,11 +155,11 @@ def _read(name: str, rows: Any, columns: dict[str, str]) -> dict[str, Any]:
             ) from error
         read = as_tensor_or_text if what == "user" else as_tensor
         tensor = read(f"{name}[{column!r}]", values)
-        found[what] = _numbers(f"{name}[{column!r}]", tensor, what in ("x", "y"))
-    lengths = {len(values) for values in found.values()}
+        arrays[what] = _numbers(f"{name}[{column!r}]", tensor, what in ("x", "y"))
+    lengths = {len(values) for values in arrays.values()}
     if len(lengths) > 1:
         raise ValueError(f"`{name}` must have columns of one length, got {short(sorted(lengths))}.")
-    return found
+    return arrays
 
 
 def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
@@ -177,7 +177,7 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     whole = array.astype(np.int64)
     wrong = whole != array
     if array.dtype.kind == "f":
-        wrong |= abs(array) >= 2**53  # beyond that a float is not the number that was written
+        wrong |= abs(array) >= 2**53  # a larger float may not be the number that was written
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(f"`{name}` must be whole numbers, got {array[row]} in {as_row(row)}.")
@@ -213,7 +213,7 @@ def _name(rows: dict[str, Any], row: Any, users: Any) -> str:
 
 
 def _join(true: dict[str, Any], predicted: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Find for each true row the predicted one; which have one; which predicted rows have none."""
+    """Return each true row's predicted row, whether it has one, and which predictions are extra."""
     keys = ("slot", "day", "user")
     both = [np.concatenate([true[key], predicted[key]]) for key in keys]
     order = np.lexsort(both)  # stable: a true row comes before the predicted one of its key

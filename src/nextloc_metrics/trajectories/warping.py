@@ -70,7 +70,7 @@ class DTW(PairMetric):
 
     def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
-        found = align(pairs, self.window, self.free_start) / self.scale
+        sums = align(pairs, self.window, self.free_start) / self.scale
         if self.normalized:
-            found /= torch.maximum(pairs.first_length, pairs.second_length).clamp(min=1)
-        return found.masked_fill(pairs.first_length == 0, torch.inf)
+            sums /= torch.maximum(pairs.first_length, pairs.second_length).clamp(min=1)
+        return sums.masked_fill(pairs.first_length == 0, torch.inf)

@@ -25,12 +25,9 @@ from nextloc_metrics.core.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.core.backends.reference import Reference
 from nextloc_metrics.core.queries.messages import short
 
-__all__ = [
-    "available",
-    "use",
-]
+__all__ = ["available", "use"]
 
-#: in the order in which they are tried
+#: the backends, in the order in which they are tried
 NAMES = ("cuda", "cpu", "reference")
 
 _chosen: list[Reference] = []

@@ -90,7 +90,7 @@ class Cpu(Reference):
         self._parallel = None
 
     def unable(self, values: Tensor) -> str | None:
-        if must_not_sync(values) or not values.data_ptr():  # nothing is there, or nobody may look
+        if must_not_sync(values) or not values.data_ptr():  # it has no memory, or none to be read
             return "C code reads CPU memory only"
         return None
 
@@ -126,10 +126,10 @@ class Cpu(Reference):
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         lists, ids = _dense(lists), _dense(ids)
-        found = torch.empty_like(ids)
+        positions = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
-        self._call("find", rows, rows * length * width, lists, ids, length, width, found)
-        return found
+        self._call("find", rows, rows * length * width, lists, ids, length, width, positions)
+        return positions
 
     def may_repeat(self, lists: Tensor) -> bool:
         lists, length = _dense(lists), lists.shape[1]
@@ -169,7 +169,7 @@ class Cpu(Reference):
         if len(numbers) > _MOST_FORMULAS or not 0 < length <= _LONGEST or not 0 < width <= _WIDEST:
             return None
         sums = torch.zeros(len(numbers), 3, dtype=torch.int64, device="cpu")
-        kept = _dense(lists), _dense(ids)  # alive until the call returns
+        kept = _dense(lists), _dense(ids)  # must live until the call returns
         addresses = [one.ctypes.data for one in (numbers, table, divisors)]
         members = length, width, addresses[0], len(numbers), *addresses[1:], sums
         decisions, ends = _decisions(num_locations)
@@ -193,7 +193,7 @@ class Cpu(Reference):
 
     def _of_scores(self, name: str, scores: Tensor, *members: Any) -> Any:
         """Call a C function on scores; `_MISPLACED` if a target is not a candidate."""
-        # adjacent, aligned candidates
+        # C code needs candidates that are adjacent and aligned
         if scores.stride(1) != 1 or scores.data_ptr() % scores.element_size():
             scores = scores.clone(memory_format=torch.contiguous_format)
         layout = scores.data_ptr(), *scores.shape, scores.stride(0), _INFINITY[scores.dtype]
@@ -204,9 +204,9 @@ class Cpu(Reference):
 
         Args:
             name: the name of the function.
-            number: of rows; for `survey`, `top`, `bins` and `tally`, of the bytes of a score.
-            elements: how many scores or comparisons it makes.
-            members: those of its structure; tensors become addresses, None becomes 0.
+            number: the number of rows; for `survey`, `top`, `bins` and `tally`, of bytes per score.
+            elements: how many scores it reads, or comparisons it makes.
+            members: the members of its structure; tensors become addresses, None becomes 0.
         """
         # most are integers, and `isinstance` of a tensor is slow
         numbers = [

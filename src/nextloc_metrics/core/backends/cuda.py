@@ -141,13 +141,13 @@ def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
     columns_each = min(columns_each, block * _MOST_STEPS)
     splits = triton.cdiv(columns, columns_each)
     counts = torch.empty(2, rows, num_relevant, splits, dtype=torch.int32, device=scores.device)
-    found = torch.empty(rows, splits, dtype=torch.int64, device=scores.device)
+    best = torch.empty(rows, splits, dtype=torch.int64, device=scores.device)
     with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
         _survey_rows[rows, splits](
             scores,
             own,
             counts,
-            found,
+            best,
             *scores.stride(),
             columns,
             columns_each,
@@ -160,10 +160,10 @@ def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
             enable_fp_fusion=False,
         )
     if not find_best:
-        found = torch.zeros_like(found)
+        best = torch.zeros_like(best)
     elif splits > 1:
-        found = found.gather(1, scores.gather(1, found).argmax(1, keepdim=True))
-    return counts.sum(-1), found[:, 0].clone()
+        best = best.gather(1, scores.gather(1, best).argmax(1, keepdim=True))
+    return counts.sum(-1), best[:, 0].clone()
 
 
 @torch.library.custom_op("nextloc_metrics::survey", mutates_args=())

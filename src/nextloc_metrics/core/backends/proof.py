@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.backends.reference import UNRETRIEVED, Reference
 
-#: the answers to a batch, by what they are
+#: pairs of a name and of what a backend answers
 Proofs = Iterator[tuple[str, Sequence[Any]]]
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -46,7 +46,7 @@ def passes(backend: Reference) -> bool:
 def disable(name: str, reason: str) -> None:
     """Disable a backend in this process, and warn once."""
     reason = f"{reason} on {platform.system()} {platform.machine()}"
-    if disabled.setdefault(name, reason) is reason:  # also if two threads meet here
+    if disabled.setdefault(name, reason) is reason:  # in one of two threads that meet here
         warnings.warn(
             f"the backend {name!r} {reason}. It is disabled in this process: `reference` replaces "
             "it, with the same results but slower. Reinstall nextloc-metrics (for 'cpu') or "
@@ -70,11 +70,11 @@ def make_scores() -> Tensor:
 
 
 def _difference(backend: Reference) -> str | None:
-    """Return how the first answer that differs from that of `reference` does so, or None."""
+    """Return where a backend first differs from `reference`, or None."""
     with torch.no_grad():
         both = zip(_answers(backend), _answers(Reference()), strict=True)
-        for (name, found), (_, wanted) in both:
-            if not _are_equal(found, wanted):
+        for (name, answer), (_, wanted) in both:
+            if not _are_equal(answer, wanted):
                 return f"differs from `reference` in {name}"
     return None
 
@@ -84,26 +84,27 @@ def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def _answers(backend: Reference) -> Proofs:
-    """Yield the answers to scores and integers; NaN as infinity, which equals itself."""
+    """Yield the answers for scores and integers, with infinity for NaN, which equals nothing."""
     for dtype in DTYPES:
         scores = _rows(make_scores(), dtype)
-        own = scores.gather(1, _RELEVANT)
-        several, one = backend.survey(scores, own, True), backend.survey(scores, own[:, :1], True)
-        counts = backend.survey(scores, own, False)[:2]  # without the best, by other loops
-        yield f"`survey` of {dtype}", (*several, *one, *counts)
+        relevant = scores.gather(1, _RELEVANT)
+        several = backend.survey(scores, relevant, True)
+        single = backend.survey(scores, relevant[:, :1], True)
+        counts = backend.survey(scores, relevant, False)[:2]  # other loops do not find the best
+        yield f"`survey` of {dtype}", (*several, *single, *counts)
         values, ids = backend.first(scores, 9)
         yield f"`first` of {dtype}", (values.double().nan_to_num(torch.inf, torch.inf), ids)
         bins = torch.from_numpy(np.arange(_COLUMNS) % 7)
-        of_rows = (_TARGET % 7).where(own[:, 0] > -torch.inf, -1)
+        of_rows = (_TARGET % 7).where(relevant[:, 0] > -torch.inf, -1)
         for most in (0, 4):
-            found = backend.survey_bins(scores, own[:, 0], (bins, of_rows), 30, most)
-            yield f"`survey_bins` of {dtype}", found
+            answer = backend.survey_bins(scores, relevant[:, 0], (bins, of_rows), 30, most)
+            yield f"`survey_bins` of {dtype}", answer
         tally = backend.tally_scores if backend.tallies_scores else _tally
         arguments = scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS
         yield f"`tally_scores` of {dtype}", tally(*arguments) or ()
     for name, arguments in _INTEGERS:
-        found = getattr(backend, name)(*arguments)
-        every = found if isinstance(found, tuple) else (found,)
+        answer = getattr(backend, name)(*arguments)
+        every = answer if isinstance(answer, tuple) else (answer,)
         yield f"`{name}`", tuple(x for x in every if x is not None)
 
 
@@ -119,12 +120,12 @@ def check_survey(
     scores = make_scores()
     rows = _rows(scores, dtype, device)
     for width in (1, 3):
-        own = scores.gather(1, _RELEVANT[:, :width])
-        counts, best = survey(rows, own.to(device, dtype), True)
-        found = *counts.cpu().masked_fill(own.isnan(), 0), best.cpu()  # a NaN counts nothing
-        above, tied, first = Reference().survey(scores, own, True)
-        expected = above.masked_fill(own.isnan(), 0), tied, first
-        if not _are_equal(found, expected):
+        relevant = scores.gather(1, _RELEVANT[:, :width])
+        counts, best = survey(rows, relevant.to(device, dtype), True)
+        answer = *counts.cpu().masked_fill(relevant.isnan(), 0), best.cpu()  # a NaN counts nothing
+        above, tied, first = Reference().survey(scores, relevant, True)
+        expected = above.masked_fill(relevant.isnan(), 0), tied, first
+        if not _are_equal(answer, expected):
             raise RuntimeError(f"it differs from `reference` in {dtype}")
 
 
@@ -154,10 +155,10 @@ def _tally(scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     """Return the answer of `tally_scores` by its definition."""
     kept = _TARGET != _IGNORED
     scores, target = scores[kept], _TARGET[kept]
-    own = scores.gather(1, target[:, None])
-    above, tied, best = Reference().survey(scores, own, True)
+    relevant_scores = scores.gather(1, target[:, None])
+    above, tied, best = Reference().survey(scores, relevant_scores, True)
     assert best is not None
-    lost = ~(own > -torch.inf)
+    lost = ~(relevant_scores > -torch.inf)
     above, tied = above.masked_fill(lost, UNRETRIEVED), tied.masked_fill(lost, 1)
     table, last, start, divisor = map(torch.from_numpy, _FORMULAS)
     first, end = above.minimum(last) + start, (above + tied).minimum(last) + start
@@ -211,7 +212,7 @@ _INTEGERS: list[tuple[str, Any]] = [
         ),
     ),
     (
-        "tally_lists",  # of one relevant id each; 3 and 5 are decisions for no location
+        "tally_lists",  # each has one relevant id; 3 and 5 are decisions for no location
         (
             _LISTS,
             torch.from_numpy(np.array([[0], [2], [1]])),

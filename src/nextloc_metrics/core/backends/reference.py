@@ -15,7 +15,7 @@ from nextloc_metrics.core.queries.arrays import must_not_sync, row_sum
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
 
-#: an id that is in no list, also not as padding
+#: an id that no list holds, not even as padding
 UNLISTED = -1 << 63
 
 
@@ -62,7 +62,7 @@ class Reference:
         """
         few = own.shape[1] <= FEW_RELEVANT
         below, below_or_tied = (_compare_each if few else _search_sorted)(scores, own)
-        best = scores.argmax(1) if find_best else None  # the first of several
+        best = scores.argmax(1) if find_best else None  # the first if several are tied
         return scores.shape[1] - below_or_tied, below_or_tied - below, best
 
     def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -103,11 +103,11 @@ class Reference:
 
         Returns:
             `above` and `tied`, int64 `[N]`, zeros with `most`; and how many of the bin's first
-            `most` candidates are among the first `candidates` ranks, a tied block that crosses the
-            last of these left out.
+            `most` candidates are among the first `candidates` ranks, without a tied block that
+            crosses the last of these ranks.
         """
         of_columns, of_rows = bins
-        found = torch.zeros(3, len(scores), dtype=torch.int64, device=scores.device)
+        counts = torch.zeros(3, len(scores), dtype=torch.int64, device=scores.device)
         parts: Sequence[Any] = _parts(scores, 4)
         if not must_not_sync(scores):
             rows = (of_rows >= 0).nonzero()[:, 0]
@@ -118,13 +118,13 @@ class Reference:
             of_bin = torch.where(inside, every, -torch.inf)
             if not most:
                 above, tied, _ = self.survey(of_bin, own[part][:, None], False)
-                found[0, part], found[1, part] = above[:, 0], tied[:, 0]
+                counts[0, part], counts[1, part] = above[:, 0], tied[:, 0]
                 continue
             values, _ = self.first(of_bin, most)
             higher, same, _ = self.survey(every, values, False)
             is_first = (higher + same <= candidates) | values.isnan()
-            found[2, part] = (is_first & (values != -torch.inf)).sum(1)
-        return found[0], found[1], found[2]
+            counts[2, part] = (is_first & (values != -torch.inf)).sum(1)
+        return counts[0], counts[1], counts[2]
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
         """Find the first position of ids `[N, M]` in lists `[N, K]`; UNRETRIEVED if absent.
@@ -136,8 +136,8 @@ class Reference:
         length = lists.shape[1]
         wanted = ids.masked_fill(ids < 0, UNLISTED)
         position = torch.arange(length, dtype=torch.int16, device=lists.device)
-        found = torch.where(lists[:, None] == wanted[:, :, None], position, length)
-        first = found.amin(2).long()  # of repeats
+        positions = torch.where(lists[:, None] == wanted[:, :, None], position, length)
+        first = positions.amin(2).long()  # the first of repeated ids
         return first.masked_fill(first == length, UNRETRIEVED)
 
     def may_repeat(self, lists: Tensor) -> bool:
@@ -258,13 +258,14 @@ def _same(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _parts(scores: Tensor, arrays: int) -> list[slice]:
-    """Return slices of rows of which so many arrays fit a work buffer."""
+    """Return slices of rows; `arrays` arrays of a slice fit into a work buffer."""
     elements = _BUFFER_ELEMENTS if scores.is_cpu else _DEVICE_BUFFER_ELEMENTS
     rows = max(1, elements // scores.shape[1] // arrays)
     return [slice(row, row + rows) for row in range(0, len(scores), rows)]
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many candidates are below, and below or tied with, each relevant score."""
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
     for part in _parts(scores, 1):
         for j in range(own.shape[1]):
@@ -274,8 +275,9 @@ def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what `_compare_each` returns, by a binary search among the relevant scores."""
     num_relevant = own.shape[1]
-    # NaN cannot be sorted
+    # sorting needs values that compare, so NaN becomes infinity
     thresholds, order = own.nan_to_num(torch.inf, torch.inf, -torch.inf).sort(dim=1)
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
     for part in _parts(scores, 1):

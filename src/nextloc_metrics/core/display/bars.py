@@ -34,8 +34,8 @@ class Groups(NamedTuple):
     """The values of all groups of one model, in the order of their labels."""
 
     values: Tensor  #: NaN for a group without data
-    bounds: Tensor | None = None  #: `[2, G]`, of the intervals
-    numbers: Tensor | None = None  #: of queries
+    bounds: Tensor | None = None  #: `[2, G]`, the ends of the intervals
+    numbers: Tensor | None = None  #: the number of queries of each group
 
 
 @style()
@@ -50,12 +50,12 @@ def draw_groups(
 ) -> Any:
     """Draw a dot for every group in the order of the labels, on a bar if there is one model."""
     figure, axes = make_axes(ax)
-    for (name, found), look in zip(models.items(), looks(models).values(), strict=True):
+    for (name, groups), look in zip(models.items(), looks(models).values(), strict=True):
         places = [place + _APART * look.shift for place in range(len(labels))]
         if len(models) == 1:
-            axes.bar(places, found.values.nan_to_num().tolist(), color=COLORS[4])
-        bounds = None if found.bounds is None else found.bounds.T.tolist()
-        look.draw_dots(axes, places, found.values.tolist(), name, bounds, "y")
+            axes.bar(places, groups.values.nan_to_num().tolist(), color=COLORS[4])
+        bounds = None if groups.bounds is None else groups.bounds.T.tolist()
+        look.draw_dots(axes, places, groups.values.tolist(), name, bounds, "y")
     numbers = [one.numbers.tolist() for one in models.values() if one.numbers is not None]
     _name_groups(axes, labels, numbers)
     axes.set_xlim(-0.6, len(labels) - 0.4)
@@ -84,10 +84,10 @@ def _name_groups(axes: Any, labels: Sequence[str], numbers: Sequence[Sequence[fl
 def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: Any) -> Any:
     """Draw how many groups of each model have which value, with their median and mean."""
     figure, axes = make_axes(ax)
-    known = {name: values[~values.isnan()] for name, values in models.items()}
-    every = torch.cat([*known.values(), torch.tensor([scale.lower or 0.0])])
+    present = {name: values[~values.isnan()] for name, values in models.items()}
+    every = torch.cat([*present.values(), torch.tensor([scale.lower or 0.0])])
     limits = float(every.min()), float(every.max())
-    for (name, values), look in zip(known.items(), looks(models).values(), strict=True):
+    for (name, values), look in zip(present.items(), looks(models).values(), strict=True):
         (median,) = quantiles(values, [0.5])
         said = f"median {scale.write(median)}, mean {scale.write(float(values.mean()))}"
         parts = [count(len(values), group), said if len(values) else ""]

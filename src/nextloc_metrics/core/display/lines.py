@@ -12,15 +12,9 @@ from typing import Any
 import torch
 
 from nextloc_metrics.core.display.reading import Models, Reading, footnotes_of
-from nextloc_metrics.core.display.style import (
-    Scale,
-    add_legend,
-    looks,
-    make_axes,
-    style,
-)
+from nextloc_metrics.core.display.style import Scale, add_legend, looks, make_axes, style
 
-# Markers on a line, and how far the dots of a row are apart, at most.
+# The most markers on a line, and the largest distance between the dots of a row.
 _MARKED, _APART = 7, 0.64
 
 
@@ -40,18 +34,19 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     axes.set_ylim(len(titles) - 0.5, -0.5)
     fractions = any(one.is_fraction for readings in models.values() for one in readings.values())
     for (model, readings), look in zip(models.items(), looks(models).values(), strict=True):
-        found = {names.index(x) + _APART * look.shift: one for x, one in readings.items()}
-        known = {y: one for y, one in found.items() if one.value == one.value}
-        drawn = {y: one for y, one in known.items() if one.is_fraction == fractions}
+        rows = {names.index(x) + _APART * look.shift: one for x, one in readings.items()}
+        valued = [(row, one) for row, one in rows.items() if one.value == one.value]
+        drawn = {row: one for row, one in valued if one.is_fraction == fractions}
         if drawn:
             values = [one.value for one in drawn.values()]
             bounds = [one.bounds or (one.value, one.value) for one in drawn.values()]
             look.draw_dots(axes, values, list(drawn), model, bounds, "x")
-        for y, one in found.items():
-            if y not in drawn:
-                text = "no data" if one.value != one.value else f"{one.value:.4g} (no fraction)"
+        for row, reading in rows.items():
+            if row not in drawn:
+                value = reading.value
+                text = "no data" if value != value else f"{value:.4g} (no fraction)"
                 at: Any = {"xycoords": ("axes fraction", "data"), "va": "center"}
-                axes.annotate(f"{model}: {text}" if model else text, (0.01, y), **at)
+                axes.annotate(f"{model}: {text}" if model else text, (0.01, row), **at)
     interval = "value" if level is None else f"value and {100 * level:g} % interval"
     absent = "" if level is None else _explain_absent(models, names)
     limits = (0, 1) if fractions else (None, None)
@@ -62,11 +57,11 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
 
 
 def _explain_absent(models: Models, names: Sequence[str]) -> str:
-    """Write which names have a value, but an interval in no model, and why."""
+    """Write which names have a value but in no model an interval, and why."""
     without = []
     for name in names:
-        found = [x[name] for x in models.values() if name in x and x[name].value == x[name].value]
-        if found and not any(one.bounds or one.note for one in found):
+        shown = [x[name] for x in models.values() if name in x and x[name].value == x[name].value]
+        if shown and not any(one.bounds or one.note for one in shown):
             without.append(name)
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
     text = f"no interval for {', '.join(without[:3])}{more}: the value is not a mean over queries"
@@ -75,11 +70,7 @@ def _explain_absent(models: Models, names: Sequence[str]) -> str:
 
 @style()
 def draw_bands(
-    curves: Mapping[str, Mapping[Any, Reading]],
-    scale: Scale,
-    level: float,
-    ax: Any,
-    queries: str,
+    curves: Mapping[str, Mapping[Any, Reading]], scale: Scale, level: float, ax: Any, queries: str
 ) -> Any:
     """Draw lines over the numbers of readings, in the bands of their intervals."""
     figure, axes = make_axes(ax)
@@ -88,9 +79,9 @@ def draw_bands(
         bounds = [one.bounds or (torch.nan, torch.nan) for one in curves[name].values()]
         low, high = zip(*bounds, strict=True)
         axes.fill_between(places, low, high, color=look.color, alpha=0.13, linewidth=0)
-        own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
-        own |= {"markevery": max(1, len(places) // _MARKED), "label": name or None}
-        axes.plot(places, [one.value for one in curves[name].values()], **own, clip_on=False)
+        options = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
+        options |= {"markevery": max(1, len(places) // _MARKED), "label": name or None}
+        axes.plot(places, [one.value for one in curves[name].values()], **options, clip_on=False)
     scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", queries, from_lowest=True)
     add_legend(axes)
     return figure, axes

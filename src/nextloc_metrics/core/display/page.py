@@ -23,7 +23,7 @@ _LONG = 30
 def _template() -> Any:
     from jinja2 import Environment
 
-    text = files(__package__).joinpath("page.jinja").read_text("utf-8")  # also in a zip
+    text = files(__package__).joinpath("page.jinja").read_text("utf-8")  # reads a zip, too
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
 
 
@@ -88,13 +88,13 @@ def show_picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str
 class Result:
     """What a call returns: a table, a card of facts such as options, and the sections of a page.
 
-    `print` shows the table, and the card of some; a notebook shows the same as HTML.
+    `print` shows the table, and for some classes the card; a notebook shows the same as HTML.
     """
 
-    title: ClassVar[str]  #: of its page
+    title: ClassVar[str]  #: the title of its page
     _prints_card: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # a field of some, a property of others
+    if TYPE_CHECKING:  # some subclasses have a field, others a property
 
         @property
         def table(self) -> Table: ...
@@ -112,7 +112,7 @@ class Result:
 
     @property
     def _card(self) -> dict[str, Any]:
-        """The facts that are shown: no number of what did not occur."""
+        """The facts that are shown; those that are 0 are left out, but for the queries."""
         facts = getattr(self, "card", {}).items()
         return {x.replace("_", " "): y for x, y in facts if x == "queries" or y is True or y != 0}
 

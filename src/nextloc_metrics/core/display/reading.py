@@ -14,12 +14,12 @@ class Reading(NamedTuple):
     """One value with what a table or a picture shows beside it."""
 
     value: float
-    bounds: tuple[float, float] | None  #: of the interval, if there is one
-    is_fraction: bool  #: in [0, 1], and shown in percent
+    bounds: tuple[float, float] | None  #: the ends of the interval, if there is one
+    is_fraction: bool  #: whether it is in [0, 1] and shown in percent
     note: str = ""  #: which summary of several values it is, such as `median of 200 users`
-    number: int | None = None  #: of queries, for the value of a group
+    number: int | None = None  #: the number of queries of a group
     higher_is_better: bool | None = True
-    unit: str = ""  #: of a value that is not a fraction
+    unit: str = ""  #: the unit of a value that is not a fraction
     footnote: str = ""  #: what a dagger after the value says; "" for none
 
     @classmethod
@@ -30,13 +30,13 @@ class Reading(NamedTuple):
         if value.ndim == 0:
             ends = None if bounds is None else (float(bounds[0]), float(bounds[1]))
             return cls(float(value), ends, is_fraction)
-        known = value[~value.isnan()]
-        (median,) = quantiles(known, [0.5])
-        return cls(median, None, is_fraction, f"median of {len(known)} {group}".rstrip())
+        present = value[~value.isnan()]
+        (median,) = quantiles(present, [0.5])
+        return cls(median, None, is_fraction, f"median of {len(present)} {group}".rstrip())
 
     @property
     def lacks_interval(self) -> bool:
-        """Whether an interval could not be computed of a value that is known."""
+        """Whether the value is known but its interval could not be computed."""
         return self.bounds is not None and math.isnan(self.bounds[0]) and not math.isnan(self.value)
 
     @property
@@ -55,8 +55,8 @@ Models = Mapping[str, Mapping[str, Reading]]
 
 def footnotes_of(readings: Iterable[Reading]) -> list[str]:
     """Return a note for each different footnote, with its dagger."""
-    found = (f"{one.dagger} {one.footnote}" for one in readings if one.dagger)
-    return list(dict.fromkeys(found))
+    notes = (f"{one.dagger} {one.footnote}" for one in readings if one.dagger)
+    return list(dict.fromkeys(notes))
 
 
 def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:

@@ -15,12 +15,12 @@ from nextloc_metrics.core.display.reading import plural
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import describe, extra, short
 
-# Their lightness differs by 9 % or more, so that they differ in grey and for the colour-blind.
+# The colours differ in lightness by 9 % or more, so they differ in grey and for the colour-blind.
 COLORS = ("#004488", "#DDAA33", "#BB5566", "#000000", "#6699CC", "#117733")
 MARKERS = "os^DvP"
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 3)), (0, (6, 1.5, 1, 1.5, 1, 1.5)))
 
-_SIZE = 8  # of all text
+_SIZE = 8  # the size of all text
 _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.spines.right": False,
@@ -34,7 +34,7 @@ _STYLE: dict[str, Any] = {
     "lines.markersize": 4.5,
     "text.parse_math": False,  # names from data are text
 }
-# What files are written with: text stays text, and the same data make the same bytes.
+# Options for files: text stays text, and the same data make the same bytes.
 FILES = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
@@ -133,7 +133,7 @@ class Look(NamedTuple):
     color: str
     marker: str
     dash: Any
-    shift: float  #: from the middle of what several names share, between -1/2 and 1/2
+    shift: float  #: how far from the middle of a group it is, between -1/2 and 1/2
 
     def draw_dots(
         self, axes: Any, x: Any, y: Any, label: str, bounds: Any, which: str, **options: Any
@@ -147,12 +147,12 @@ class Look(NamedTuple):
 def looks(names: Collection[str]) -> dict[str, Look]:
     """Return a look for each of several names; neighbours differ in colour, marker and dash."""
     size = len(COLORS)
-    found = {}
+    chosen = {}
     for i, name in enumerate(names):
         other = (i + i // size) % size  # another marker and dash in every round of colours
         shift = (i + 0.5) / len(names) - 0.5
-        found[name] = Look(COLORS[i % size], MARKERS[other], DASHES[other], shift)
-    return found
+        chosen[name] = Look(COLORS[i % size], MARKERS[other], DASHES[other], shift)
+    return chosen
 
 
 class Scale(NamedTuple):
@@ -210,7 +210,7 @@ def add_legend(axes: Any) -> None:
 
 def points_across(axes: Any) -> float:
     """Return about how wide axes are, in points, before they are laid out."""
-    share = axes.get_position().width / 0.775  # of the figure, for one of several axes
+    share = axes.get_position().width / 0.775  # the axes' share of the figure's width
     return float(axes.figure.get_figwidth() * 72 * 0.85 * share)
 
 

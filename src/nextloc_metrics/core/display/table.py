@@ -139,8 +139,8 @@ class Table:
     @cached_property
     def records(self) -> list[dict[str, Any]]:
         """The numbers of each row, by column name."""
-        found = self._records() if callable(self._records) else self._records
-        return [dict(record) for record in found]
+        records = self._records() if callable(self._records) else self._records
+        return [dict(record) for record in records]
 
     def __str__(self) -> str:
         """Return aligned text: the first column left, the others right."""
@@ -191,7 +191,7 @@ class Table:
         for row, column in self.bold:
             rows[row][column] = rf"\textbf{{{rows[row][column]}}}"
         written = (" & ".join(x) + r" \\" for x in (map(_latex, self.header), *rows))
-        # commands before a row, such as \\, read [ and * as theirs
+        # commands before a row, such as \\, would read its first [ or * as their own
         head, *lines = (re.sub(r"^[\[*]", r"{\g<0>}", line) for line in written)
         pairs = zip([*rows[:1], *rows], rows, strict=False)
         spaces = [r"\addlinespace " * (bool(row[0]) > bool(above[0])) for above, row in pairs]
@@ -223,11 +223,11 @@ class Table:
 
     def to_json(self) -> str:
         """Return the numbers, unrounded and as fractions, as JSON; null without data."""
-        found = {}
+        numbers = {}
         for record in self.records:
             (_, name), *cells = record.items()
-            found[str(name)] = {key: None if _is_nan(x) else x for key, x in cells}
-        return json.dumps(found, indent=2, ensure_ascii=False)
+            numbers[str(name)] = {key: None if _is_nan(x) else x for key, x in cells}
+        return json.dumps(numbers, indent=2, ensure_ascii=False)
 
     def to_pandas(self) -> Any:
         """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`."""
@@ -273,21 +273,21 @@ def of_readings(
     columns = [[head, *(titles[name] + units[name] for name in names)]]
     bold: list[tuple[int, int]] = []
     for model, readings in models.items():
-        found = [readings.get(name) for name in names]
+        shown = [readings.get(name) for name in names]
         ends = [
             marks.get(model, {}).get(name, "") or (x.dagger if x else "")
-            for name, x in zip(names, found, strict=True)
+            for name, x in zip(names, shown, strict=True)
         ]
-        texts = ["" if x is None else write_number(x, x.value, percent) for x in found]
+        texts = ["" if x is None else write_number(x, x.value, percent) for x in shown]
         width = max(map(len, ends), default=0)
         columns.append(
             [str(model), *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
         )
         best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
         bold += [(i, len(columns) - 1) for i in best]
-        if confidence_level is not None and any(x and x.bounds for x in found):
+        if confidence_level is not None and any(x and x.bounds for x in shown):
             title = f"{100 * confidence_level:g} % interval"
-            columns.append([title, *_intervals(found, percent)])
+            columns.append([title, *_intervals(shown, percent)])
     sizes = [_sizes(name, models) for name in names]
     if any(sizes):
         columns.append(["queries", *sizes])
@@ -305,18 +305,18 @@ def across(
 ) -> Table:
     """Make a table with a row per name and a column per metric, with the number of queries.
 
-    The first metric has its intervals. `numbers` are further columns, of some of the rows.
+    The first metric has its intervals. `numbers` are further columns, which some rows may lack.
     """
     first = next(iter(rows.values()), {})
     mixed = not all(one.is_fraction for one in first.values())
     header, columns = ["" if mixed else "percent"], [[*rows]]
     for i, name in enumerate(first):
-        found = [of[name] for of in rows.values()]
-        header.append(name + (_unit(found[0], True) if mixed else ""))
-        columns.append(_marked(found))
-        if i == 0 and any(one.bounds for one in found):
+        shown = [of[name] for of in rows.values()]
+        header.append(name + (_unit(shown[0], True) if mixed else ""))
+        columns.append(_marked(shown))
+        if i == 0 and any(one.bounds for one in shown):
             header.append(f"{100 * confidence_level:g} % interval")
-            columns.append(_intervals(found, True))
+            columns.append(_intervals(shown, True))
     header.append("queries")
     sizes = ([of[x].number for x in [*first][:1]] for of in rows.values())
     columns.append(["".join(f"{x:,}" for x in of if x is not None) for of in sizes])
@@ -328,7 +328,7 @@ def across(
 
 
 def _marked(readings: Sequence[Reading]) -> list[str]:
-    """Write values in percent with their daggers, below which others have a space."""
+    """Write values in percent with their daggers; a value without one has a space instead."""
     width = max((len(one.dagger) for one in readings), default=0)
     return [write_number(one, one.value) + one.dagger.ljust(width) for one in readings]
 
@@ -341,12 +341,12 @@ def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) ->
     for name in names:
         cells: list[tuple[str, Any]] = [("metric", titles[name])]
         for model, readings in models.items():
-            of, one = "" if alone else f"{model} ", readings.get(name)
-            cells.append((str(model), one.value if one else math.nan))
-            if one and one.bounds is not None:
-                cells += zip((f"{of}low", f"{of}high"), one.bounds, strict=True)
-            if one and one.number is not None:
-                cells.append((f"{of}queries", one.number))
+            prefix, reading = "" if alone else f"{model} ", readings.get(name)
+            cells.append((str(model), reading.value if reading else math.nan))
+            if reading and reading.bounds is not None:
+                cells += zip((f"{prefix}low", f"{prefix}high"), reading.bounds, strict=True)
+            if reading and reading.number is not None:
+                cells.append((f"{prefix}queries", reading.number))
         counted = Counter(column for column, _ in cells)
         if twice := [column for column, number in counted.items() if number > 1]:
             raise ValueError(
@@ -358,18 +358,18 @@ def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) ->
 
 
 def _is_best(model: str, name: str, models: Models) -> bool:
-    values = {of: x[name] for of, x in models.items() if name in x}
-    known = [one.value for one in values.values() if one.value == one.value]
-    if len(known) < 2 or model not in values or values[model].value not in known:
+    values = {other: x[name] for other, x in models.items() if name in x}
+    present = [one.value for one in values.values() if one.value == one.value]
+    if len(present) < 2 or model not in values or values[model].value not in present:
         return False
     higher = values[model].higher_is_better
-    return higher is not None and values[model].value == (max(known) if higher else min(known))
+    return higher is not None and values[model].value == (max(present) if higher else min(present))
 
 
 def _sizes(name: str, models: Models) -> str:
     """Return the number of queries of a group; if models differ, the number for each."""
-    found = [x[name].number for x in models.values() if name in x]
-    return " / ".join(dict.fromkeys(f"{number:,}" for number in found if number is not None))
+    numbers = [x[name].number for x in models.values() if name in x]
+    return " / ".join(dict.fromkeys(f"{number:,}" for number in numbers if number is not None))
 
 
 def _unit(reading: Reading, percent: bool) -> str:

@@ -51,8 +51,7 @@ class DistributionNeeds:
         return replace(self, **wanted)
 
 
-# How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like
-# them.
+# How far from 1 a sum may be: of declared probabilities, and of scores that look like some.
 _DECLARED, _SIMILAR = 1e-3, 1e-4
 
 # Scores that are converted at once: few enough for a processor's cache, and enough for a device.
@@ -107,7 +106,7 @@ class Distribution(Record):
         number = batch.preds.shape[-1]
         relevant = _read_one(batch, number)
         scores = batch.preds.detach().resolve_neg().reshape(-1, number)
-        if scores.device.type == "mps":  # has no float64
+        if scores.device.type == "mps":  # MPS has no float64
             scores = scores.cpu()
         target = relevant.ids[:, 0].clamp(min=0, max=number - 1).to(scores.device)
         counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
@@ -125,11 +124,11 @@ class Distribution(Record):
             shares = _shares(some, needs)
             mine, highest = shares.gather(1, of_some[:, None])[:, 0], shares.amax(1)
             parts.append(torch.stack([mine, highest, shares.square_().sum(1)]).double())
-        own, confidence, squares = torch.cat(parts, 1)
+        target_share, confidence, squares = torch.cat(parts, 1)
         broken = ~(confidence > 0)
         if needs.given == "probabilities":
-            log_target = own.log()
-        else:  # also below the smallest probability
+            log_target = target_share.log()
+        else:  # it is finite even if the probability is too small for a float
             apart = score.double() - scores.gather(1, first[:, None]).double()
             log_target = apart[:, 0] / needs.temperature + confidence.log()
         device = batch.preds.device
@@ -139,7 +138,7 @@ class Distribution(Record):
             answered=~broken,
             confidence=confidence.clamp(max=1).masked_fill(broken, 1),
             correct=((above == 0).double() / tied.clamp(min=1))[:, 0].masked_fill(broken, 0),
-            own=own.clamp(max=1).masked_fill(broken, 0),
+            own=target_share.clamp(max=1).masked_fill(broken, 0),
             log_target=log_target.clamp(max=0).masked_fill(broken, -torch.inf),
             squares=squares.clamp(max=1).masked_fill(broken, 1),
             scores=scores if needs.scores else None,
@@ -198,7 +197,7 @@ class Distribution(Record):
     def all_probabilities(self) -> Iterator[Tensor]:
         """Yield the probabilities of all candidates in parts of the queries, floating `[n, C]`.
 
-        Those of a row that is no distribution are NaN.
+        A row that is no distribution has NaN.
         """
         assert self.scores is not None  # `require` has passed
         for part in torch.split(self.scores, _rows_at_once(self.scores)):

@@ -19,7 +19,7 @@ ANSWERED, MISSING, EMPTY, CUT, UNREADABLE, OBJECTS = range(6)
 #: the names of outcomes; lists of objects are a part of what is unreadable
 NAMES = (*OUTCOMES, "objects")
 
-#: in a rule, where nobody knows which queries should have an answer
+#: the end of a rule if nobody knows which queries should have an answer
 UNSEEN = "missing answers cannot be seen (`--truth`, `Answers.at`)"
 
 
@@ -65,15 +65,15 @@ class Answers:
             TypeError: `rows` are no integers.
             ValueError: a row is out of range.
         """
-        found = as_tensor("rows", rows)
-        if not is_integer(found) or found.ndim != 1:
+        numbers = as_tensor("rows", rows)
+        if not is_integer(numbers) or numbers.ndim != 1:
             raise TypeError(f"`rows` must be integers, one per query, got {describe(rows)}.")
-        if len(wrong := found[(found < -1) | (found >= len(self))]):
+        if len(wrong := numbers[(numbers < -1) | (numbers >= len(self))]):
             raise ValueError(
                 f"`rows` must be from -1 to {len(self) - 1}, rows of the answers, got "
                 f"{int(wrong[0])}."
             )
-        rows = found.long()  # -1 is the last row, of a missing answer
+        rows = numbers.long()  # -1 takes the last row, a missing answer
         return replace(
             self,
             preds=pad(self.preds, (0, 0, 0, 1), value=-1)[rows],
@@ -86,12 +86,12 @@ class Answers:
         """Return int64 `[N, 5]`: outcome, length; numbers of known, invented, repeated items."""
         repeats = is_repeat(self.preds)
         is_first = (self.preds >= 0) & ~repeats
-        known = (is_first & (self.preds < self.num_ids)).sum(1)
-        items = known, is_first.sum(1) - known, repeats.sum(1)
+        num_known = (is_first & (self.preds < self.num_ids)).sum(1)
+        items = num_known, is_first.sum(1) - num_known, repeats.sum(1)
         return torch.stack([self.outcome, self.lengths, *items], 1)
 
     def lists(self) -> Tensor:
-        """Return `preds` as metrics read them: in very long lists, repeats have other numbers."""
+        """Return `preds` as metrics read them; in very long lists, a repeat gets a new number."""
         if (width := self.preds.shape[1]) <= _LONG:
             return self.preds
         return self.preds.where(~is_repeat(self.preds), torch.arange(width) + (1 << 41))

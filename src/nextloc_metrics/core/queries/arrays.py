@@ -29,7 +29,7 @@ Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
 # Kinds of dtypes that are numbers: bool, integers, floats, complex.
 _NUMBERS = "biufc"
 
-# Integers that PyTorch does not index with, and of which it lacks many operations.
+# Dtypes of integers that are no index in PyTorch, which lacks many operations on them.
 _ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
 
 # Tensors whose values cannot be read, and what to pass instead.
@@ -68,7 +68,7 @@ def _dense(name: str, tensor: Tensor) -> Tensor:
                 f"`{name}` must have at least 8 bits per number, got {describe(tensor)}; unpack "
                 "it to float32."
             ) from error
-    if tensor.dtype == torch.uint64:  # its values are checked as those of an array
+    if tensor.dtype == torch.uint64:  # its values are checked as an array
         return _of_array(name, tensor, tensor.cpu().numpy(), tensor.device)
     return tensor.long() if tensor.dtype in _ODD else tensor
 
@@ -95,7 +95,7 @@ def as_tensor_or_text(
 def read_array(
     name: str, value: Array, array: Any, device: torch.device | None = None
 ) -> Tensor | list[str]:
-    """Do what `as_tensor_or_text` does with a value of which `as_array` made an array."""
+    """Return what `as_tensor_or_text` returns; `array` is what `as_array` makes of the value."""
     is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
     if array.dtype.kind not in "UT" and not is_mixed:
         return _of_array(name, value, array, device)
@@ -128,7 +128,7 @@ def _of_array(name: str, value: Any, array: Any, device: torch.device | None) ->
         array = array.astype(np.float64)
     native = array.dtype.newbyteorder("=")
     if any(stride < 0 for stride in array.strides) or native != array.dtype:
-        array = np.array(array, native, order="C")  # a copy; one row is contiguous as it is
+        array = np.array(array, native, order="C")  # PyTorch takes neither
     with warnings.catch_warnings():
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -164,12 +164,12 @@ def as_array(name: str, value: Any) -> Any:
             f"`{name}` must be all booleans or all numbers, got both in {describe(value)}; write "
             "numbers."
         )
-    # NumPy's own text has no NUL at its end, and is as wide as the longest; beside text, numbers
-    # and missing values stay what they are
+    # NumPy's own text has no NUL at its end, and each is as wide as the longest. As objects,
+    # numbers and missing values beside text stay what they are.
     is_text = any(issubclass(kind, str) for kind in set(map(type, rows)))
     try:
         array = np.asarray(rows, object if is_text else None)
-        if array.dtype.kind == "f" and kinds == {int}:  # some of more than 63 bits
+        if array.dtype.kind == "f" and kinds == {int}:  # one has more than 63 bits
             array = np.asarray(rows, object)
         if array.dtype.kind == "U":
             array = np.array(rows, object)
@@ -186,7 +186,7 @@ def _kinds_of(values: Sequence[Any]) -> set[type]:
 
 
 def pad_rows(values: Any, lengths: Any, fill: float, least: int = 0) -> Any:
-    """Return rows of the next values, so many each, padded to the longest, or to `least`."""
+    """Divide values into rows of `lengths`, padded to the longest row, or to `least` values."""
     is_value = np.arange(lengths.max(initial=least)) < lengths[:, None]
     padded = np.full((*is_value.shape, *values.shape[1:]), fill, values.dtype)
     padded[is_value] = values
@@ -194,11 +194,11 @@ def pad_rows(values: Any, lengths: Any, fill: float, least: int = 0) -> Any:
 
 
 def begins(*columns: Any) -> Any:
-    """Return which rows differ from the row before in a column, as does the first, bool `[N]`."""
-    found = np.arange(len(columns[0])) == 0
+    """Return which rows differ from the row before in some column, bool `[N]`; the first does."""
+    differs = np.arange(len(columns[0])) == 0
     for column in columns:
-        found[1:] |= column[1:] != column[:-1]
-    return found
+        differs[1:] |= column[1:] != column[:-1]
+    return differs
 
 
 def join(parts: Sequence[Any]) -> Any:
@@ -231,10 +231,10 @@ def _of_objects(name: str, value: Any, array: Any) -> Any:
     if not array.size:
         return array.astype(np.int64)
     objects = list(array.ravel())
-    for number, one in enumerate(objects):
-        if _is_missing(one):
+    for number, item in enumerate(objects):
+        if _is_missing(item):
             raise _missing(name, number // max(1, array[:1].size))
-    are_rows = [hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in objects]
+    are_rows = [hasattr(item, "__len__") and not isinstance(item, str | bytes) for item in objects]
     if array.ndim == 1 and all(are_rows):
         return _of_rows(name, value, objects)
     if any(are_rows):
@@ -282,7 +282,7 @@ def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, or pandas' `NA` or `NaT`, which it does not import."""
+    """Return whether a value is None, NaN, or pandas' `NA` or `NaT`; pandas is not imported."""
     is_nan = isinstance(value, float) and value != value
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
@@ -351,7 +351,7 @@ def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral:
 def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: bool) -> Tensor:
     """Return a value for each query, flat, or raise; `is_kind` says whether they are a `kind`.
 
-    Values for the first dimensions of the queries, `[N]` of `[N, T]`, hold for all behind them.
+    A value for the first dimensions of the queries, `[N]` of `[N, T]`, holds for all behind it.
     """
     fitting = [queries[:number] for number in range(len(queries), 0, -1)] or [queries]
     if not is_kind or values.shape not in fitting:

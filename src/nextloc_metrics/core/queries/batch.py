@@ -81,10 +81,10 @@ class Batch:
             lists, scores = self.preds.preds, self.preds.scores
             return replace(self, preds=lists, scores=scores).read(device)
         preds = as_tensor("preds", self.preds, device)
-        given = {"mask": self.mask, "exclude": self.exclude, "grades": self.grades}
-        given["scores"] = self.scores
-        given = {name: x for name, x in given.items() if x is not None}
-        read: dict[str, Any] = {x: as_tensor(x, given[x], preds.device) for x in given}
+        options = {name: getattr(self, name) for name in ("mask", "exclude", "grades", "scores")}
+        read: dict[str, Any] = {
+            name: as_tensor(name, x, preds.device) for name, x in options.items() if x is not None
+        }
         target = as_tensor("target", self.target, preds.device)
         return replace(self, preds=preds, target=target, **read)
 
@@ -113,13 +113,13 @@ _CHUNK = 1 << 20
 # Predictions that are no array.
 _READ = Answers, ScoredLists
 
-# Of `ArrayRows`, a row per query or None.
+# Fields of `ArrayRows` that have a row per query, or are None.
 _OPTIONS = ("mask", "exclude", "confidence", "grades", "absent", "scores")
 
 
 @dataclass(eq=False)
 class ArrayRows:
-    """Rows of arrays in memory, or of an array of scores on disk; they are those of a `Batch`."""
+    """The rows of a `Batch`, in memory; scores may be an array on disk."""
 
     preds: Any
     target: Tensor
@@ -157,13 +157,15 @@ class ArrayRows:
 
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""
-        given = {x: y for x in _OPTIONS if (y := getattr(self, x)) is not None}
+        options: dict[str, Any] = {
+            name: x[rows] for name in _OPTIONS if (x := getattr(self, name)) is not None
+        }
         preds = self.preds[rows]
         return Batch(
             preds if isinstance(preds, _READ) else as_tensor("preds", preds),
             self.target[rows],
             groups={x: Grouping(kind.keys[rows], kind.names) for x, kind in self.kinds.items()},
-            **{name: values[rows] for name, values in given.items()},
+            **options,
         )
 
 
@@ -209,8 +211,10 @@ def read_rows(batch: Batch) -> ArrayRows:
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, shape) for name, x in (groups or {}).items()}
-    given = {x: y for x in _OPTIONS if (y := getattr(batch, x)) is not None}
-    read: dict[str, Any] = {x: as_tensor(x, y) for x, y in given.items()}
+    options = {name: getattr(batch, name) for name in _OPTIONS}
+    read: dict[str, Any] = {
+        name: as_tensor(name, x) for name, x in options.items() if x is not None
+    }
     for name, option in read.items():
         if option.shape[: len(shape)] != shape:
             raise ValueError(
@@ -224,7 +228,7 @@ def read_rows(batch: Batch) -> ArrayRows:
 
 
 def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> Grouping:
-    """Return the keys of values, or those that were read; of sequences, repeat them."""
+    """Return the key of each query's group; the group of a sequence holds for its queries."""
     kind = read_grouping(f"groups[{name!r}]", values)
     keys, queries = kind.keys, prod(shape)
     if keys.shape in (shape[:1], shape):
@@ -288,8 +292,8 @@ class GroupLabels:
     @classmethod
     def sorted(cls, names: Iterable[str]) -> GroupLabels:
         """Make labels from distinct names, sorted as numbers if all of them are numbers."""
-        distinct = [*dict.fromkeys(names)]  # whose order may be the right one
-        # one match of all names takes a tenth of the time of one each
+        distinct = [*dict.fromkeys(names)]  # they may be in order already
+        # to match all names at once takes a tenth of the time
         text = "\n".join([*distinct, ""])
         if text.count("\n") == len(distinct) and _NUMBERS.fullmatch(text):
             numbers = [*map(int, distinct)]

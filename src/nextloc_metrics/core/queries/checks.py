@@ -97,7 +97,7 @@ def check_from_zero(name: str, value: object) -> int:
 
 
 def check_made(name: str, value: Any, kind: type, by: str) -> Any:
-    """Return the value, or raise if it is not of a class, with what makes one."""
+    """Return the value, or raise if it is no `kind`; the error says what makes one, `by`."""
     if not isinstance(value, kind):
         raise TypeError(f"`{name}` must be {by}, got {describe(value)}.")
     return value
@@ -186,7 +186,7 @@ def cut_offs(k: int | Sequence[int]) -> list[int]:
 
 
 def from_one(ids: Tensor, number: int) -> str:
-    """Return the end of a message if ids that must be below a number are up to it, and from 1."""
+    """Return a remedy if ids that must be below `number` seem to begin at 1, else empty text."""
     lowest = int(ids.masked_fill(ids < 0, number).min()) if ids.numel() else 0
     if not 1 <= lowest <= int(ids.max()) == number:
         return ""

@@ -1,6 +1,6 @@
 """A fixed hash of integers and texts, the same in every version, process and machine.
 
-It is fast, and no secret: texts of one hash can be made up.
+It is fast, but not cryptographic: texts with one hash can be made up.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from nextloc_metrics.core.queries.texts import Bytes, Ends, blocks, lowest_bytes
 
-#: behind a vocabulary and so many numbers, a name that is not in it has the number of its text
+#: numbers of names that are not in a vocabulary are at least this much above those of its ids
 UNKNOWN = 1 << 20
 
-# Texts of more bytes are rare, and hashed one after the other.
+# Texts of more bytes are rare, and are hashed one by one.
 _LONG = 256
 
 Hashes = NDArray[np.uint64]
@@ -28,20 +28,20 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 def mix(values: Any) -> Hashes:
     """Return a hash of each 64-bit integer: the finalizer of SplitMix64."""
-    x = np.ascontiguousarray(values).view(np.uint64) + _STEP
-    x = (x ^ (x >> np.uint64(30))) * _FIRST
-    x = (x ^ (x >> np.uint64(27))) * _SECOND
-    found: Hashes = x ^ (x >> np.uint64(31))
-    return found
+    bits = np.ascontiguousarray(values).view(np.uint64) + _STEP
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
+    hashes: Hashes = bits ^ (bits >> np.uint64(31))
+    return hashes
 
 
 def hash_texts(data: Bytes, ends: Ends) -> Hashes:
     """Return a hash of each text, uint64 `[N]`; for `data` and `ends` see `texts`.
 
-    The hash of a text of up to 256 bytes begins as `mix` of their number. Each eight bytes, as a
-    word with the first one lowest and zeros behind the last, make it `mix(hash ^ word)`. That of a
-    longer text is BLAKE2b, eight bytes, the first one lowest. Two of n texts share a hash with a
-    probability of about n^2 / 2^65.
+    The hash of a text of up to 256 bytes begins as `mix` of its length. Each word of eight bytes,
+    the first byte lowest and zeros behind the last one, changes it to `mix(hash ^ word)`. The hash
+    of a longer text is its BLAKE2b hash of eight bytes, the first one lowest. Two of n texts share
+    a hash with a probability of about n^2 / 2^65.
 
     Example:
         >>> hash_texts(np.frombuffer(b"annbob", np.uint8), np.array([0, 3, 6])).tolist()
@@ -49,16 +49,16 @@ def hash_texts(data: Bytes, ends: Ends) -> Hashes:
     """
     hashes = np.empty(len(ends) - 1, np.uint64)
     for rows, padded, words, starts, lengths in blocks(data, ends):
-        found = mix(lengths)
+        block_hashes = mix(lengths)
         for row in np.flatnonzero(lengths > _LONG):
             text = padded[starts[row] : starts[row] + lengths[row]].tobytes()
-            found[row] = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+            block_hashes[row] = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
         left, read = np.flatnonzero(lengths <= _LONG), 0
         while len(left := left[lengths[left] > read]):
             word = words[starts[left] + read] & lowest_bytes(lengths[left] - read)
-            found[left] = mix(found[left] ^ word)
+            block_hashes[left] = mix(block_hashes[left] ^ word)
             read += 8
-        hashes[rows] = found
+        hashes[rows] = block_hashes
     return hashes
 
 

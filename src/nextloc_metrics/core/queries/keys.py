@@ -61,7 +61,7 @@ def keys_of_texts(data: Bytes, ends: Ends) -> Integers:
     numbers = np.where(is_negative, np.negative(values), values)
     far = np.flatnonzero(values >= np.uint64(LIMIT) + is_negative)
     hashes = mix(numbers[far])
-    is_wide = ~is_negative[far] & (values[far] >= 1 << 63)  # has the bits of a negative one
+    is_wide = ~is_negative[far] & (values[far] >= 1 << 63)  # these have the bits of negative ones
     numbers[far] = _as_keys(np.where(is_wide, mix(hashes), hashes))
     if len(rows) == len(ends) - 1:
         return numbers.view(np.int64)
@@ -75,7 +75,7 @@ def _as_keys(hashes: Hashes) -> Hashes:
 
 
 def key_of_other(numbers: Any) -> Integers:
-    """Return the keys, int64, of integers within the limits that are no ids as they are."""
+    """Return hashes as keys, int64, of integers that would be their own keys but are no ids."""
     hashed: Integers = (mix(numbers) & np.uint64(LIMIT - 1)).view(np.int64) | LIMIT
     return hashed
 
@@ -95,22 +95,19 @@ def keys_of_integers(ids: Tensor) -> Tensor:
 def _mix_on_device(values: Tensor) -> Tensor:
     """Do what `mix` does, in int64."""
 
-    def shifted(x: Tensor, bits: int) -> Tensor:  # without the sign
-        return (x >> bits) & ((1 << (64 - bits)) - 1)
+    def shifted(words: Tensor, bits: int) -> Tensor:  # the sign is not repeated
+        return (words >> bits) & ((1 << (64 - bits)) - 1)
 
-    x = values - 0x61C8864680B583EB
-    x = (x ^ shifted(x, 30)) * -0x40A7B892E31B1A47
-    x = (x ^ shifted(x, 27)) * -0x6B2FB644ECCEEE15
-    return x ^ shifted(x, 31)
+    mixed = values - 0x61C8864680B583EB
+    mixed = (mixed ^ shifted(mixed, 30)) * -0x40A7B892E31B1A47
+    mixed = (mixed ^ shifted(mixed, 27)) * -0x6B2FB644ECCEEE15
+    return mixed ^ shifted(mixed, 31)
 
 
 def read_keys(
-    name: str,
-    values: Array | Grouping,
-    device: torch.device | None = None,
-    bools: bool = False,
+    name: str, values: Array | Grouping, device: torch.device | None = None, bools: bool = False
 ) -> Grouping:
-    """Return the keys of integers or of a row of text, int64; those that were read stay.
+    """Return the keys of integers or of a row of text, int64; a `Grouping` is returned as it is.
 
     `name` is that of the argument, for errors. With `bools`, booleans are returned as they are.
 
@@ -124,7 +121,7 @@ def read_keys(
         read = as_tensor_or_text(name, values)
     else:
         array = values.cpu().numpy() if isinstance(values, Tensor) else as_array(name, values)
-        if _is_wide(array):  # such as S2 cells
+        if _is_wide(array):  # such as ids of S2 cells
             keys, names = _keys_of_texts(name, [*map(str, array.ravel().tolist())], device)
             return Grouping(keys.view(array.shape), names)
         read = read_array(name, values, array, device)
@@ -160,7 +157,7 @@ def _is_wide(array: Any) -> bool:
 
 
 def _keys_of_texts(name: str, texts: Sequence[str], device: torch.device | None) -> Grouping:
-    number = defaultdict[str, int](count().__next__)  # of each text, from 0
+    number = defaultdict[str, int](count().__next__)  # numbers texts from 0
     numbers = np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
     try:
         encoded = [*map(str.encode, number)]

@@ -68,7 +68,7 @@ def as_column(name: object) -> str:
 
 
 def as_row(number: Any, line: int = 0) -> str:
-    """Return which row it is, by its number from 0, and its line; for the shell, one, from 1."""
+    """Return what a message calls a row: its line and its number from 0; in the shell, only one."""
     if SHELL_MARK.get():
         return f"line {line:,}" if line else f"row {number + 1} (from 1)"
     return f"line {line:,}, row {number}" if line else f"row {number}"

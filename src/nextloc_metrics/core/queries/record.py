@@ -180,12 +180,12 @@ class Record:
         So metrics share what they read of a batch, such as scores or a list that is split by bin.
         They must not change it. Outside of an update nothing is kept.
         """
-        _, made = _MADE.get(id(self), (self, None))
-        if made is None:
+        _, results = _MADE.get(id(self), (self, None))
+        if results is None:
             return make()
-        if key not in made:
-            made[key] = make()
-        return made[key]  # type: ignore[no-any-return]
+        if key not in results:
+            results[key] = make()
+        return results[key]  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
         """Move the tensors to a device."""

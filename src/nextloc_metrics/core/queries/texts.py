@@ -17,13 +17,13 @@ Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 Ends = NDArray[np.signedinteger[Any]]
 
-# Texts are read in blocks of so many, whose arrays fit into the cache of a core.
+# Texts are read in blocks of this many, so that a block's arrays fit into the cache of a core.
 _BLOCK = 1 << 14
 
 # Bytes before the first text of a block and behind the last one: three words.
 _PADDING = 24
 
-# An integer of 64 bits has at most so many characters.
+# An integer of 64 bits has at most this many characters.
 _LONGEST = 20
 
 _ZERO, _ONE, _MINUS, _BYTE = (np.uint64(x) for x in (*b"01-", 255))
@@ -51,17 +51,17 @@ class Block(NamedTuple):
 def blocks(data: Bytes, ends: Ends) -> Iterator[Block]:
     """Yield texts in blocks, one or more; the bytes of a block lie between zeros."""
     for first in range(0, max(1, len(ends) - 1), _BLOCK):
-        own = ends[first : first + _BLOCK + 1].astype(np.int64)
-        padded = np.pad(data[own[0] : own[-1]], _PADDING)
+        block_ends = ends[first : first + _BLOCK + 1].astype(np.int64)
+        padded = np.pad(data[block_ends[0] : block_ends[-1]], _PADDING)
         words: Words = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))
-        starts = own[:-1] - own[0] + _PADDING
-        yield Block(slice(first, first + _BLOCK), padded, words, starts, np.diff(own))
+        starts = block_ends[:-1] - block_ends[0] + _PADDING
+        yield Block(slice(first, first + _BLOCK), padded, words, starts, np.diff(block_ends))
 
 
 def lowest_bytes(numbers: Integers) -> Words:
-    """Return masks of so many of the lowest bytes of a word: none below 0, and all above 8."""
-    found: Words = _MASKS[numbers.clip(0, 8)]
-    return found
+    """Return masks of the lowest bytes of words: no byte for numbers below 0, all from 8 on."""
+    masks: Words = _MASKS[numbers.clip(0, 8)]
+    return masks
 
 
 def read_integers(data: Bytes, ends: Ends) -> tuple[Integers, Words, NDArray[np.bool_]]:
@@ -74,12 +74,13 @@ def read_integers(data: Bytes, ends: Ends) -> tuple[Integers, Words, NDArray[np.
         >>> [x.tolist() for x in found]
         [[1, 2], [7, 12], [False, True]]
     """
-    found = [_integers_of(block) for block in blocks(data, ends)]
-    rows, values, are_negative = zip(*found, strict=True)
+    parts = [_integers_of(block) for block in blocks(data, ends)]
+    rows, values, are_negative = zip(*parts, strict=True)
     return np.concatenate(rows), np.concatenate(values), np.concatenate(are_negative)
 
 
 def _integers_of(block: Block) -> tuple[Integers, Words, NDArray[np.bool_]]:
+    """Return what `read_integers` returns, for one block."""
     words, starts, lengths = block[2:]
     is_negative = words[starts] & _BYTE == _MINUS
     leading, digits = words[starts + is_negative] & _BYTE, lengths - is_negative
@@ -93,19 +94,19 @@ def _integers_of(block: Block) -> tuple[Integers, Words, NDArray[np.bool_]]:
         word = words[behind - back] & ~unread | _ZEROS & unread
         is_integer &= (word + _PAST_NINE | word - _ZEROS) & _HIGHEST == 0
         above, values = values, values * np.uint64(10**8) + _number(word)
-    is_integer &= values // np.uint64(10**8) == above  # else it is 2^64 or more
+    is_integer &= values // np.uint64(10**8) == above  # 2^64 and more have lost bits
     is_integer &= ~is_negative | (values <= 1 << 63)
     rows += block.rows.start
     return rows[is_integer], values[is_integer], is_negative[is_integer]
 
 
 def _number(digits: Words) -> Words:
-    """Return the number of eight digits per word, of which the lowest byte has the first one.
+    """Return the number that the eight digits of each word write; the lowest byte has the first.
 
     Neighbours are joined: eight digits to four numbers up to 99, these to two, and these to one.
     """
-    found = digits - _ZEROS
+    numbers = digits - _ZEROS
     for bits, kept in ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0xFFFFFFFF)):
-        found = found * np.uint64(10 ** (bits // 8)) + (found >> np.uint64(bits))
-        found &= np.uint64(kept)
-    return found
+        numbers = numbers * np.uint64(10 ** (bits // 8)) + (numbers >> np.uint64(bits))
+        numbers &= np.uint64(kept)
+    return numbers

@@ -54,15 +54,15 @@ class TopCandidates:
     @classmethod
     def cat(cls, parts: Sequence[TopCandidates | None]) -> TopCandidates | None:
         """Concatenate the first candidates of several blocks of queries, if they were kept."""
-        found = [part for part in parts if part is not None]
-        if not found:
+        kept = [part for part in parts if part is not None]
+        if not kept:
             return None
-        columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in found], strict=True)
-        return cls(found[0].top, *map(torch.cat, columns))
+        columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in kept], strict=True)
+        return cls(kept[0].top, *map(torch.cat, columns))
 
     @classmethod
     def of_scores(cls, found: First, top: int) -> TopCandidates:
-        """Make it of the first `top` candidates."""
+        """Make it from the scores and ids of the first `top` candidates."""
         scores, ids = found
         is_ranked = scores != -torch.inf
         best = ids[:, 0].masked_fill(~(scores[:, 0] > -torch.inf), -1)  # a NaN compares false
@@ -71,7 +71,7 @@ class TopCandidates:
 
     @classmethod
     def of_lists(cls, lists: Tensor, top: int, blocks: Blocks | None = None) -> TopCandidates:
-        """Make it of lists of ids `[N, K]`, and of their tied blocks."""
+        """Make it from lists of ids `[N, K]` and their tied blocks."""
         ids = lists[:, :top].clone()
         above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
         if blocks is not None:
@@ -82,14 +82,14 @@ class TopCandidates:
 
 
 class Blocks(NamedTuple):
-    """The tied blocks of lists: of each place, the number of ids above its block, and in it."""
+    """The tied blocks of lists: for each position, how many ids are above its block, and in it."""
 
     above: Tensor  #: int64 `[N, K]`
     tied: Tensor  #: int64 `[N, K]`, at least 1
 
     @classmethod
     def of(cls, lists: Tensor, scores: Tensor) -> Blocks | None:
-        """Find the blocks of equal scores of neighbours; None if no list has one."""
+        """Return the blocks of neighbours with equal scores; None if no list has one."""
         same = (scores[:, 1:] == scores[:, :-1]) & (lists[:, 1:] >= 0) & (lists[:, :-1] >= 0)
         if not must_not_sync(same) and not same.any():
             return None
@@ -102,8 +102,8 @@ class Blocks(NamedTuple):
 
     def at(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Return how many ids are above, and tied with, the ids at places `[N, M]`."""
-        known = places.where(places < UNRETRIEVED, 0)
-        above, tied = (of.gather(1, known) for of in self)
+        listed = places.where(places < UNRETRIEVED, 0)
+        above, tied = (of.gather(1, listed) for of in self)
         missing = places >= UNRETRIEVED
         return above.masked_fill(missing, UNRETRIEVED), tied.masked_fill(missing, 1)
 
@@ -115,11 +115,11 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
             f"`table` must be a tensor with one row per location, {got('table', table)}."
         )
     table = table.to(ids.device)
-    known = known & (ids < len(table))
+    in_table = known & (ids < len(table))
     if not len(table):
         return table.new_full((*ids.shape, *table.shape[1:]), fill)
-    rows = table[torch.where(known, ids, 0)]
-    return rows.masked_fill(~known.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
+    rows = table[torch.where(in_table, ids, 0)]
+    return rows.masked_fill(~in_table.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
 
 
 #: the first candidates of N queries, by score and then by id: their scores and ids `[N, T]`
@@ -127,7 +127,7 @@ First = tuple[Tensor, Tensor]
 
 
 def merge_top(slices: Sequence[First], top: int) -> First:
-    """Merge what was found in slices of the candidates, which are in the order of their ids."""
+    """Merge the first candidates of slices of all candidates; the slices are in order of ids."""
     scores, ids = (torch.cat(columns, 1) for columns in zip(*slices, strict=True))
     scores, order = backends.choose(scores).first(scores, top)
     return scores, ids.gather(1, order)
@@ -159,14 +159,14 @@ class Found(NamedTuple):
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
     above: Tensor  #: int64 `[N, M]`, UNRETRIEVED for padding, and where the score is NaN or -inf
-    tied: Tensor  #: int64 `[N, M]`, 1 there
+    tied: Tensor  #: int64 `[N, M]`, 1 where `above` is UNRETRIEVED
     first: TopCandidates | None
 
     @classmethod
     def of_counts(
         cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, first: TopCandidates | None
     ) -> Found:
-        """Make it of counts around the relevant locations' own scores `[N, M]`, NaN for padding."""
+        """Make it from counts around the relevant locations' scores `[N, M]`, NaN for padding."""
         unretrieved = ~(own > -torch.inf)  # a NaN compares false
         above = above.masked_fill(unretrieved, UNRETRIEVED)
         return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
@@ -181,17 +181,17 @@ class Found(NamedTuple):
 def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> Found:
     """Find the ranks of the relevant candidates in scores, floating `[N, C]`.
 
-    `depth` first ranks matter, or all: without grades, some relevant candidates beyond may be
-    missing. The candidates of `top` first ranks are kept.
+    Only the first `depth` ranks matter, or all if it is None: without grades, relevant candidates
+    beyond them may be left out. The candidates on the first `top` ranks are kept.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
         return Found(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
-    own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    above, tied, first = count_around(scores, own, top)
+    relevant_scores = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
+    above, tied, first = count_around(scores, relevant_scores, top)
     candidates = None if first is None else TopCandidates.of_scores(first, top)
-    return Found.of_counts(ids, own, above, tied, candidates)
+    return Found.of_counts(ids, relevant_scores, above, tied, candidates)
 
 
 def find_first(scores: Tensor, top: int) -> TopCandidates:
@@ -224,19 +224,20 @@ def _find_within(
     first, _ = backend.first(scores, depth + 1)
     ids = relevant.ids
     last, beyond = first[:, depth - 1 : depth], first[:, depth:]
-    own = scores.gather(1, ids.clamp(min=0))
-    retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
+    relevant_scores = scores.gather(1, ids.clamp(min=0))
+    retrieved = (relevant_scores >= last) & (relevant_scores > -torch.inf) & (ids >= 0)
     if relevant.grades is None:
         kept = backend.find_true(retrieved)
         retrieved = slots_of_sizes(retrieved.sum(1))
-        ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
-    # the sorted scores of the first ranks above and tied with `own`
+        ids = fill_slots(retrieved, ids.take(kept), -1)
+        relevant_scores = fill_slots(retrieved, relevant_scores.take(kept), -1)
+    # count above and around each relevant score among the sorted scores of the first ranks
     is_nan = first[:, :depth].isnan()
     ascending = -first[:, :depth].masked_fill(is_nan, torch.inf)
     nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
-    above = torch.searchsorted(ascending, -own).clamp_(min=nan)
-    tied = torch.searchsorted(ascending, -own, right=True).sub_(above)
-    crosses = retrieved & (own == beyond)
+    above = torch.searchsorted(ascending, -relevant_scores).clamp_(min=nan)
+    tied = torch.searchsorted(ascending, -relevant_scores, right=True).sub_(above)
+    crosses = retrieved & (relevant_scores == beyond)
     if crosses.any():
         in_all = torch.zeros_like(ids[:, :1])
         rows = crosses.any(1).nonzero()[:, 0]
@@ -272,10 +273,10 @@ def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor
     if by_id is None:
         return backends.choose(near).find(near, ids)
     wanted = ids.masked_fill(ids < 0, UNLISTED)
-    in_order, position = by_id  # a stable sort: the first of repeats comes first
+    in_order, position = by_id  # a stable sort puts the first of repeated ids first
     slot = torch.searchsorted(in_order, wanted).clamp(max=near.shape[1] - 1)
-    found = in_order.gather(1, slot) == wanted
-    return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+    is_listed = in_order.gather(1, slot) == wanted
+    return position.gather(1, slot).masked_fill(~is_listed, UNRETRIEVED)
 
 
 def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:
@@ -295,7 +296,7 @@ def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) ->
         written = in_order >= 0
         repeats = (same & written[:, 1:]).sum(1)
         entries = written.sum(1)
-        is_long = entries > LONGEST_UNCHECKED_LIST  # another row may have padded it
+        is_long = entries > LONGEST_UNCHECKED_LIST  # others are padded to this width
         wrong_rows = (counted & is_long & (2 * repeats > entries)).nonzero()
         if wrong_rows.numel():
             row = int(wrong_rows[0])
@@ -318,17 +319,17 @@ def order_columns(found: Found, grades: Tensor | None) -> dict[str, Tensor | Non
             order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
             grades = grades.gather(1, order)
         above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
-    own = {"above": above, "tied": tied, "relevant": ids, "grades": grades}
-    return {**own, **_among_relevant(above)}
+    columns = {"above": above, "tied": tied, "relevant": ids, "grades": grades}
+    return {**columns, **_among_relevant(above)}
 
 
 def _among_relevant(above: Tensor) -> dict[str, Tensor]:
     """Count the relevant locations of a row above, and tied with, each relevant location."""
     relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-    found = {"relevant_above": relevant_above, "relevant_tied": relevant_tied}
+    counts = {"relevant_above": relevant_above, "relevant_tied": relevant_tied}
     most = above.shape[1]
     if most == 1:
-        return found
+        return counts
     retrieved = above < UNRETRIEVED
     if len(above) and not must_not_sync(above):
         most = int(retrieved.sum(1).max())
@@ -337,4 +338,4 @@ def _among_relevant(above: Tensor) -> dict[str, Tensor]:
     behind = torch.searchsorted(ranks, ranks, right=True)
     relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
     relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
-    return found
+    return counts

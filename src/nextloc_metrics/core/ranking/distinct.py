@@ -27,8 +27,8 @@ class DistinctRanks(NamedTuple):
     Attributes:
         ranking: one query for each rank, for a location that is not retrieved, for a query without
             a relevant location, and for one that is skipped.
-        times: int64 `[len(ranking)]`, how many queries of the batch are equal to it.
-        row: int64 `[N]`, which of them each query of the batch is.
+        times: int64 `[len(ranking)]`, how many queries of the batch equal each of these.
+        row: int64 `[N]`, the row of `ranking` that each query of the batch equals.
     """
 
     ranking: Ranking
@@ -39,7 +39,8 @@ class DistinctRanks(NamedTuple):
 def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
     """Return the ranks of a batch of one relevant location per query, without ties.
 
-    None if a query is more than a rank, or if it does not pay for so many means of scores.
+    None if metrics may read more of a query than its rank, or if counting costs more than the
+    `num_means` means of scores that it shortens.
     """
     if len(ranking.above) * num_means < FEWEST_SCORES or must_not_sync(ranking.above):
         return None
@@ -48,7 +49,7 @@ def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
     if ranking.grades is not None or int(ranking.tied.amax()) > 1:
         return None
     above = ranking.above[:, 0]
-    last = int((above & (UNRETRIEVED - 1)).amax())  # of an unretrieved location: 0
+    last = int((above & (UNRETRIEVED - 1)).amax())  # an unretrieved location gives 0
     if last >= min(len(above) // FEWEST_QUERIES_PER_RANK, MOST_RANKS):
         return None
     unretrieved, empty, skipped = range(last + 1, last + 4)

@@ -117,7 +117,7 @@ Attributes = dict[str, Any]
 
 
 def of_found(relevant: Relevant, found: Found, queries: torch.Size) -> Attributes:
-    """Sort the columns by rank; `found` may omit relevant locations."""
+    """Return attributes with columns sorted by rank; `found` may omit relevant locations."""
     most = relevant.most
     return {
         **order_columns(found, relevant.grades),
@@ -129,8 +129,8 @@ def of_found(relevant: Relevant, found: Found, queries: torch.Size) -> Attribute
 
 
 def _of_batch(batch: Batch, relevant: Relevant, found: Found, **others: Any) -> Attributes:
-    own = of_found(relevant, found, batch.preds.shape[:-1])
-    return {**own, "ignore_index": batch.ignore_index, **others}
+    attributes = of_found(relevant, found, batch.preds.shape[:-1])
+    return {**attributes, "ignore_index": batch.ignore_index, **others}
 
 
 def of_scores(batch: Batch, needs: Needs) -> Attributes:
@@ -144,19 +144,19 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
     if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
     if excluded is None:
-        found = find_ranks(scores, relevant, depth, needs.top)
+        ranks = find_ranks(scores, relevant, depth, needs.top)
     else:
-        found = find_ranks_without(scores, relevant, excluded, needs.top)
+        ranks = find_ranks_without(scores, relevant, excluded, needs.top)
         scores = leave_out(scores, excluded) if needs.within or needs.length else scores
     kept = scores if needs.within else None
     length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
     return _of_batch(
-        batch, relevant, found, num_candidates=number, depth=depth, scores=kept, length=length
+        batch, relevant, ranks, num_candidates=number, depth=depth, scores=kept, length=length
     )
 
 
 def of_lists(batch: Batch, needs: Needs) -> Attributes:
-    """Rank by lists of ids, of which some may be tied."""
+    """Rank by lists of ids; some ids may be tied."""
     if not is_integer(batch.preds):
         raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}.")
     check_candidates(batch.preds, batch.target)
@@ -165,19 +165,19 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     excluded, scores = read_exclude(batch, relevant, None), batch.scores
     checked = relevant.counted if batch.validate_args else None
     if excluded is not None:
-        if checked is not None:  # what remains may be mostly repeats
+        if checked is not None:  # before the removal, as repeats may remain
             check_lists(lists, checked)
         removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
         (lists, scores), checked = remove_from_lists(lists, removed, scores), None
     blocks = None if scores is None else Blocks.of(lists, scores)
-    depth = needs.depth if blocks is None else None  # a block may reach beyond it
+    depth = needs.depth if blocks is None else None  # a block may reach beyond the depth
     above = find_in_lists(lists, relevant.ids, depth, checked)
     above, tied = (above, torch.ones_like(above)) if blocks is None else blocks.at(above)
     top = max(needs.top, needs.within)
     first = TopCandidates.of_lists(lists, top, blocks) if top else None
-    found = Found(relevant.ids, above, tied, first)
+    ranks = Found(relevant.ids, above, tied, first)
     length = (lists >= 0).sum(1) if needs.length else None
-    return _of_batch(batch, relevant, found, depth=needs.depth, length=length)
+    return _of_batch(batch, relevant, ranks, depth=needs.depth, length=length)
 
 
 def of_embeddings(
@@ -186,7 +186,7 @@ def of_embeddings(
     """Rank by dot products with the rows of a table."""
     number = len(table)
     relevant = read_target(batch, number)
-    found = find_ranks_in_products(
+    ranks = find_ranks_in_products(
         batch.preds.detach().reshape(-1, table.shape[1]),
         Embeddings(table.detach(), None if bias is None else bias.detach()),
         relevant.ids,
@@ -194,7 +194,7 @@ def of_embeddings(
         chunk_size,
         needs.top,
     )
-    return _of_batch(batch, relevant, found, num_candidates=number)
+    return _of_batch(batch, relevant, ranks, num_candidates=number)
 
 
 def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> Attributes:
@@ -208,10 +208,10 @@ def of_shards(batch: Batch, offset: int, process_group: Any, needs: Needs) -> At
     if (excluded := read_exclude(batch, relevant, None)) is not None:
         is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
         scores = leave_out(scores, (excluded - offset).where(is_here, -1))
-    number, found = find_ranks_in_shards(
+    number, ranks = find_ranks_in_shards(
         scores, relevant.ids, offset, needs.top, process_group, batch.validate_args
     )
-    return _of_batch(batch, relevant, found, num_candidates=number)
+    return _of_batch(batch, relevant, ranks, num_candidates=number)
 
 
 def read_ranks(

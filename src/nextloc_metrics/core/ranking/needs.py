@@ -73,6 +73,6 @@ _CHECKS: dict[str, Check] = {
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """Return the needs of several metrics."""
     every = list(needs)
-    if {*map(type, every)} == {Needs}:  # those of a record of one's own may have no hash
+    if {*map(type, every)} == {Needs}:  # needs of a user's own record may have no hash
         every = [*dict.fromkeys(every)]
     return reduce(or_, every) if every else Needs()

@@ -15,12 +15,7 @@ from nextloc_metrics.core.queries.checks import INTEGERS, check_from_zero
 from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
-from nextloc_metrics.core.ranking.counting import (
-    Found,
-    TopCandidates,
-    find_first,
-    look_up,
-)
+from nextloc_metrics.core.ranking.counting import Found, TopCandidates, find_first, look_up
 from nextloc_metrics.core.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.scores_in_parts import check_embeddings
@@ -267,8 +262,8 @@ class Ranking(Record):
         above, sizes = read_ranks(ranks, tied, num_candidates, missing)
         ids = torch.arange(above.shape[1], device=above.device).expand_as(above)
         counted = torch.ones_like(above[:, 0], dtype=torch.bool)
-        relevant, found = Relevant(ids, None, counted), Found(ids, above, sizes, None)
-        ranking = cls.of_found(relevant, found, counted.shape)
+        relevant, counts = Relevant(ids, None, counted), Found(ids, above, sizes, None)
+        ranking = cls.of_found(relevant, counts, counted.shape)
         ranking.num_candidates, ranking.has_ids = num_candidates, False
         check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
         return ranking
@@ -280,7 +275,7 @@ class Ranking(Record):
 
     @classmethod
     def of_found(cls, relevant: Relevant, found: Found, queries: torch.Size) -> Ranking:
-        """Make a ranking of what was found for queries of a shape; locations may be left out."""
+        """Make a ranking from `found`, which may omit locations, for queries of a shape."""
         return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
@@ -328,7 +323,7 @@ class Ranking(Record):
             )
         if not must_not_sync(self.tied) and not (self.tied > 1).any():
             return self
-        if self.above.shape[1] == 1:  # the one is the last of its block, or the first
+        if self.above.shape[1] == 1:  # the location is the last of its block, or the first
             above = self.above + (self.tied - 1) if ties == "pessimistic" else self.above
             return replace(self, above=above, tied=torch.ones_like(above))
         retrieved = self.above < UNRETRIEVED
@@ -428,13 +423,13 @@ class Ranking(Record):
                     [5., 6.]])
         """
         self._check_ids()
-        found = look_up(table, self.relevant, self.relevant >= 0, fill)
+        rows = look_up(table, self.relevant, self.relevant >= 0, fill)
         if self.num_candidates is not None and len(table) < self.num_candidates:
             raise ValueError(
                 f"`table` must have one row for each of the {self.num_candidates} candidates, got "
                 f"{len(table)} rows."
             )
-        return found
+        return rows
 
     @property
     def gains(self) -> Tensor:

@@ -99,46 +99,57 @@ def _find_in_block(
     step: int,
     top: int,
 ) -> Found:
-    at = ids.clamp(min=0)
-    columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
-    first_of_columns = _first_equal(columns, repeats)
-    first = torch.unique(first_of_columns)
-    kept = table.scores(queries, first)
-    own = kept.gather(1, torch.searchsorted(first, _first_equal(at, repeats)))
-    own = own.masked_fill(ids < 0, torch.nan)
+    """Return what `find_ranks_in_products` returns, for queries whose scores fit into memory."""
+    columns, exact, relevant_scores = _exact_scores(queries, table, ids, repeats)
     if excluded is not None:
-        own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
-    kept = kept[:, torch.searchsorted(first, first_of_columns)]
-
+        is_excluded = find_in_lists(excluded, ids, None, None) < UNRETRIEVED
+        relevant_scores = relevant_scores.masked_fill(is_excluded, torch.nan)
+    # divide the columns among the chunks of `step` candidates
     starts = range(0, len(table.rows), step)
     bounds = torch.tensor([*starts, len(table.rows)], device=columns.device)
     sizes = torch.searchsorted(columns, bounds).diff().tolist()
-    columns = columns % step
+    positions = torch.split(columns % step, sizes)
     width = (step // _ALIGNMENT + 1) * _ALIGNMENT
-    buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
+    buffer = exact.new_empty(len(queries), width)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
-    found: list[First] = []
-    chunks = zip(starts, torch.split(columns, sizes), torch.split(kept, sizes, 1), strict=True)
-    for start, here, values in chunks:
+    firsts: list[First] = []
+    for start, here, values in zip(starts, positions, torch.split(exact, sizes, 1), strict=True):
         size = min(step, len(table.rows) - start)
         scores = table.scores(queries, slice(start, start + size), out=buffer[:, :size])
         scores.index_copy_(1, here, values)
         if excluded is not None:  # ids outside this chunk are written to an unused column
             is_here = (excluded >= start) & (excluded < start + size)
             buffer.scatter_(1, (excluded - start).where(is_here, size), -torch.inf)
-        more, equal, best = count_around(scores, own, top)
+        more, equal, first = count_around(scores, relevant_scores, top)
         above += more
         tied += equal
-        if best is not None:
-            found.append((best[0], best[1] + start))
-        if _KEPT_SHARE * len(found) * top > step:
-            found = [merge_top(found, top)]
-    first = TopCandidates.of_scores(merge_top(found, top), top) if top else None
-    return Found.of_counts(ids, own, above, tied, first)
+        if first is not None:
+            firsts.append((first[0], first[1] + start))
+        if _KEPT_SHARE * len(firsts) * top > step:
+            firsts = [merge_top(firsts, top)]
+    candidates = TopCandidates.of_scores(merge_top(firsts, top), top) if top else None
+    return Found.of_counts(ids, relevant_scores, above, tied, candidates)
+
+
+def _exact_scores(
+    queries: Tensor, table: Embeddings, ids: Tensor, repeats: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return columns that must tie exactly, their scores, and the scores of `ids`, NaN for -1.
+
+    The columns are the ids and all repeated rows. Equal rows have one score, computed once.
+    """
+    relevant = ids.clamp(min=0)
+    columns = torch.unique(torch.cat([relevant.flatten(), repeats[0]]))
+    lowest = _lowest_equal(columns, repeats)
+    computed = torch.unique(lowest)
+    scores = table.scores(queries, computed)
+    column = torch.searchsorted(computed, _lowest_equal(relevant, repeats))
+    relevant_scores = scores.gather(1, column).masked_fill(ids < 0, torch.nan)
+    return columns, scores[:, torch.searchsorted(computed, lowest)], relevant_scores
 
 
 def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
-    """Find rows that occur more than once, with equal bias: their ids and an equal row's lowest."""
+    """Return the ids of rows that occur more than once with equal bias, and the lowest equal id."""
     key = _hash_rows(table.rows[:, : max(1, _KEY_BYTES // table.rows.element_size())])
     in_order = backends.choose(key).sort(key)
     candidates = torch.isin(key, in_order[1:][in_order[1:] == in_order[:-1]]).nonzero()[:, 0]
@@ -169,7 +180,8 @@ def _hash_rows(rows: Tensor) -> Tensor:
     return key
 
 
-def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
+def _lowest_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
+    """Return for each id the lowest id whose row is equal."""
     repeated, lowest = repeats
     if not len(repeated):
         return ids
@@ -214,17 +226,17 @@ def find_ranks_in_shards(
     """
     num_local = scores.shape[-1]
     if num_local == 0:
-        scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
+        scores = scores.new_full((len(scores), 1), -torch.inf)  # it adds 0 to all counts
     local = ids - offset
     is_here = (local >= 0) & (local < num_local)
-    own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
-    columns = [own, is_here]
+    relevant_scores = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
+    columns = [relevant_scores, is_here]
     if top:
-        _, _, found = count_around(scores, scores[:, :0], top)
-        assert found is not None  # `top` is not 0
-        missing = 0, top - found[1].shape[1]
-        columns.append(pad(found[0], missing, value=-torch.inf))
-        columns.append(pad(found[1] + offset, missing))
+        _, _, first_here = count_around(scores, scores[:, :0], top)
+        assert first_here is not None  # `top` is not 0
+        missing = 0, top - first_here[1].shape[1]
+        columns.append(pad(first_here[0], missing, value=-torch.inf))
+        columns.append(pad(first_here[1] + offset, missing))
     # float64 holds every score and id exactly, so that one message suffices; its last two rows are
     # the first id and the number of candidates
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
@@ -233,22 +245,22 @@ def find_ranks_in_shards(
     gathered = gathered[gathered[:, -2, 0].argsort()]  # ids rise from shard to shard
     number = _check_slices(gathered[:, -2:, 0].long().tolist())
     slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
-    known, first = slices[1].sum(0) > 0, None
+    is_candidate, first = slices[1].sum(0) > 0, None
     if top:
         shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
         merged = merge_top([*shards], min(top, number))
         first = TopCandidates.of_scores(merged, top)
-    if validate_args and bool(((ids >= 0) & ~known).any()):
+    if validate_args and bool(((ids >= 0) & ~is_candidate).any()):
         raise ValueError(
             f"`target` must hold ids below the {number} candidates of all processes, "
-            f"got {int(ids.masked_fill(known, -1).max())}."
+            f"got {int(ids.masked_fill(is_candidate, -1).max())}."
         )
-    own = slices[0].sum(0).to(scores.dtype).masked_fill(~known, torch.nan)
-    above, tied, _ = count_around(scores, own, top=0)
+    relevant_scores = slices[0].sum(0).to(scores.dtype).masked_fill(~is_candidate, torch.nan)
+    above, tied, _ = count_around(scores, relevant_scores, top=0)
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
-    return number, Found.of_counts(ids, own, counts[0], counts[1], first)
+    return number, Found.of_counts(ids, relevant_scores, counts[0], counts[1], first)
 
 
 def _check_slices(slices: list[list[int]]) -> int:

@@ -74,7 +74,7 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
 def _with_grades(
     ids: Tensor, grades: Tensor, batch: Batch, counted: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sort ids and their grades by id; an id of grade 0 or that is repeated becomes -1."""
+    """Sort ids and their grades by id; an id that has grade 0 or is repeated becomes -1."""
     if grades.shape != batch.target.shape or grades.is_complex():
         raise ValueError(
             "`grades` must be numbers in the shape of `target`, got "
@@ -216,7 +216,7 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
     if not ids.numel():
         return
     lowest, highest = (int(bound) for bound in ids.aminmax())
-    if lowest == -1:  # also the id of a skipped query
+    if lowest == -1:  # padding, or a skipped query
         lowest = 0 if padded else int(ids.masked_fill(~counted[:, None], 0).amin())
     if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"

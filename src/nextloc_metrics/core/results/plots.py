@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import compress
 from typing import Any
 
 import torch
@@ -25,28 +26,26 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: An
     if not named:
         raise ValueError("`models` must hold a metric, got none.")
     labels: list[str] = []
-    found: dict[str, Groups] = {}
+    groups: dict[str, Groups] = {}
     for name, metric in named.items():
-        own, found[name] = _read_groups(name, metric, confidence_level)
-        labels = labels or own
-        if own != labels:
+        names, groups[name] = _read_groups(name, metric, confidence_level)
+        labels = labels or names
+        if names != labels:
             raise ValueError(
-                f"`models` must have the same groups, got {short(labels)} and {short(own)} in "
+                f"`models` must have the same groups, got {short(labels)} and {short(names)} in "
                 f"{name}."
             )
     metric = next(iter(named.values()))
     scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if len(labels) > MOST_BARS:
-        values = {name: one.values for name, one in found.items()}
+        values = {name: one.values for name, one in groups.items()}
         return draw_histogram(values, scale, _noun(metric), ax)
     footnotes: dict[str, str] = {}
-    for name, one in named.items():
-        known = ~found[name].values.isnan()
-        footnotes |= _footnotes(
-            one, [x for x, is_known in zip(labels, known, strict=True) if is_known]
-        )
+    for name, each in named.items():
+        has_value = (~groups[name].values.isnan()).tolist()
+        footnotes |= _footnotes(each, [*compress(labels, has_value)])
     drawn = _with_daggers(labels, footnotes), scale, _noun(metric), ax, confidence_level
-    return draw_groups(found, *drawn, _notes(footnotes))
+    return draw_groups(groups, *drawn, _notes(footnotes))
 
 
 def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[str], Groups]:
@@ -59,12 +58,12 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
     numbers = counted.cpu() if isinstance(counted, Tensor) else None
     if isinstance(value, Mapping) and keys:
         order = [list(value).index(key) for key in keys]
-        own = Groups(
+        read = Groups(
             _numbers([value[key] for key in keys]),
             None if bounds is None else torch.stack([_numbers(bounds[key]) for key in keys], 1),
             None if numbers is None else numbers[order],
         )
-        return list(keys.values()), own
+        return list(keys.values()), read
     values = _numbers(value)
     metric._share_names()
     names = names_of_groups(metric) if groups else [str(number) for number in range(values.numel())]
@@ -125,7 +124,7 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
 
 
 def _footnotes_of(metric: Any, drawn: Any) -> dict[str, str]:
-    """Return what daggers after drawn values say, by label, or by "" of one value."""
+    """Return what daggers after drawn values say, by label, or by "" for one value."""
     if isinstance(drawn, Mapping):
         return _footnotes(metric, [x for x, value in drawn.items() if not value.isnan().any()])
     text = metric.footnotes.get("", "")
@@ -143,7 +142,7 @@ def _labelled(metric: Any, val: Any) -> Any:
     if isinstance(val, Mapping):
         return {metric.key_labels.get(key, key): _numbers(one) for key, one in val.items()}
     values = _numbers(val)
-    keys = getattr(metric, "_keys", None)  # of groups that are not numbered
+    keys = getattr(metric, "_keys", None)  # keys of groups without numbers
     if keys is None or values.shape != keys.shape:
         return values
     names = [f"{_noun(metric)} {name}" for name in names_of_groups(metric)]
@@ -154,11 +153,11 @@ def values_of_members(collection: Any, val: Any) -> Any:
     """Return the value of every member by its key, or the values of several steps."""
     if not isinstance(val, Mapping):
         return [values_of_members(collection, one) for one in val]
-    found = {}
+    values = {}
     for name, member in collection.named_members():
-        own = {key: val[of] for key, of in keys_of(collection, name, member, val).items()}
-        found[collection._set_name(name)] = own.get("", own)
-    return found
+        by_key = {key: val[of] for key, of in keys_of(collection, name, member, val).items()}
+        values[collection._set_name(name)] = by_key.get("", by_key)
+    return values
 
 
 def _numbers(value: Any) -> Tensor:

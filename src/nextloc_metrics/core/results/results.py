@@ -15,7 +15,6 @@ from nextloc_metrics.core.queries.messages import short
 # More groups than this are summarized by their median.
 MOST_ROWS = 100
 
-
 Member = TypeVar("Member")
 
 
@@ -26,7 +25,7 @@ class Results(NamedTuple):
     intervals: dict[str, tuple[Tensor, Tensor]]  #: by the members' names
     numbers: dict[str, Any]  #: counted queries, in total or per group, by the members' names
     undecided: int  #: the number of queries without a decision
-    sample: str = ""  #: by how many groups intervals are; empty for intervals by query
+    sample: str = ""  #: how many groups the intervals are based on; empty for queries
 
 
 def count_queries(member: Any) -> tuple[Any, int]:
@@ -46,14 +45,14 @@ def count_queries(member: Any) -> tuple[Any, int]:
 
 def named(models: Any) -> Mapping[str, Any]:
     """Return collections by the names of models; one collection has the name ""."""
-    found = models if isinstance(models, Mapping) else {"": models}
-    for model in found.values():
+    collections = models if isinstance(models, Mapping) else {"": models}
+    for model in collections.values():
         if not hasattr(model, "update"):
             raise TypeError(
                 "`models` must be a collection, or a dict with names as keys and collections as "
                 f"values, got {short(model)}."
             )
-    return found
+    return collections
 
 
 def members_of(
@@ -63,13 +62,13 @@ def members_of(
 
     `remedy` says how to make one.
     """
-    found = {key: member for key, member in members if isinstance(member, kind)}
-    if not found:
+    chosen = {key: member for key, member in members if isinstance(member, kind)}
+    if not chosen:
         raise ValueError(
             f"`models` must have members {kind.__name__}, and {model or 'the collection'} "
             f"has none; {remedy}."
         )
-    return found
+    return chosen
 
 
 def readings_of(collection: Any, confidence_level: float | None = None) -> dict[str, Reading]:
@@ -91,19 +90,19 @@ def read_counted(
 
 
 def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
-    """Write by how many groups with data the intervals of members are; nothing if by query.
+    """Write on how many groups with data members' intervals are based; nothing if on queries.
 
     `numbers` are the members, with the number of queries of each group.
     """
-    found: dict[str, set[int]] = {}
-    for one, x in numbers:
-        if by := getattr(one, "sampled_by", ""):
-            found.setdefault(by, set()).add(int((x > 0).sum()))
-    if not found:
+    sizes_of: dict[str, set[int]] = {}
+    for member, counts in numbers:
+        if by := getattr(member, "sampled_by", ""):
+            sizes_of.setdefault(by, set()).add(int((counts > 0).sum()))
+    if not sizes_of:
         return ""
     kinds = [
         (f"{min(sizes):,} to " if len(sizes) > 1 else "") + count(max(sizes), kind)
-        for kind, sizes in sorted(found.items())
+        for kind, sizes in sorted(sizes_of.items())
     ]
     return f"intervals by {' and '.join(kinds)}"
 
@@ -120,7 +119,7 @@ def _write_number(results: Results) -> str:
 def read_results(
     collection: Any, results: Results, keep_base: bool, by_group: bool
 ) -> dict[str, Reading]:
-    """Read what was computed; with `by_group` the value of every group, of up to a hundred."""
+    """Return readings of results by key; with `by_group` of each of up to a hundred groups."""
     groups = _read_groups(collection, results) if by_group else {}
     readings: dict[str, Reading] = {}
     for key, reading in read_values(collection, results.values, results.intervals).items():
@@ -140,7 +139,7 @@ def names_of_groups(member: Any) -> list[str]:
 
 
 def in_order(member: Any, rows: Iterable[Member]) -> list[Member]:
-    """Return rows of a metric's groups, integers by number and then text by its letters."""
+    """Return rows of a metric's groups in order: integers by number, then text by letters."""
     if not member.key_names:
         return list(rows)
     keyed = zip(member.groups.tolist(), names_of_groups(member), rows, strict=True)
@@ -149,8 +148,8 @@ def in_order(member: Any, rows: Iterable[Member]) -> list[Member]:
 
 
 def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Reading]]:
-    """Read the value of every group, by the key of the member; its own key adds the group."""
-    found = {}
+    """Return the readings of all groups by the member's key, and by this key with the group."""
+    readings = {}
     for name, member in collection.named_members():
         key, names = collection._set_name(name), names_of_groups(member)
         value = results.values.get(key)
@@ -160,7 +159,7 @@ def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Readi
                 bounds = list(torch.stack(results.intervals[name], -1).tolist())
             numbers = results.numbers[name].tolist()
             rows = in_order(member, zip(names, value.tolist(), bounds, numbers, strict=True))
-            found[key] = {
+            readings[key] = {
                 f"{key}, {group}": Reading(
                     x,
                     ends and tuple(ends),
@@ -172,7 +171,7 @@ def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Readi
                 )
                 for group, x, ends, number in rows
             }
-    return found
+    return readings
 
 
 def read_values(
@@ -186,12 +185,12 @@ def read_values(
         bounds = (intervals or {}).get(name)
         by = member.group_kind and member.group_kind.by
         groups = plural(by) if by else ""
-        for own, key in keys_of(collection, name, member, values).items():
-            one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
-            readings[key] = one._replace(
+        for own_key, key in keys_of(collection, name, member, values).items():
+            reading = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
+            readings[key] = reading._replace(
                 higher_is_better=member.higher_is_better,
                 unit=member.unit,
-                footnote=member.footnotes.get(own, ""),
+                footnote=member.footnotes.get(own_key, ""),
             )
     return readings
 
@@ -208,8 +207,8 @@ def keys_of(collection: Any, name: str, member: Any, values: Mapping[str, Any]) 
     if all(key in values for key in alone.values()):
         return alone
     # MetricCollection puts the member's name in front of keys that two members share
-    own = name.replace(prefix, "").replace(postfix, "")
-    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.key_labels}
+    member_name = name.replace(prefix, "").replace(postfix, "")
+    return {key: set_name(f"{prefix}{member_name}_{key}{postfix}") for key in member.key_labels}
 
 
 def count_notes(found: Mapping[str, Results]) -> list[str]:

@@ -66,7 +66,7 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
     stops = torch.expm1(grades * math.log(2)) * 2.0**-max_grade
     total = torch.zeros(len(ranking), dtype=torch.float64, device=ranking.device)
     reaches = torch.ones_like(total)  # the probability of reaching the block
-    onward = torch.ones_like(total)  # of going on after the block's relevant ones so far
+    onward = torch.ones_like(total)  # that of going on after the block's relevant ones so far
     # mean products of t of the block's 1 - s
     products = torch.zeros(len(ranking), last + 1, dtype=torch.float64, device=ranking.device)
     products[:, 0] = 1
@@ -82,14 +82,14 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
         share = (fewer / inside[:, None]).clamp(max=1)
         products = (1 - share) * products + share * longer
         ends = retrieved & (column - before + 1 == number)
-        # of one relevant location: s (H(A + m) - H(A)) / e
+        # a block with one relevant location adds s (H(A + m) - H(A)) / e
         start, end = above.clamp(max=last), (above + tied).clamp(max=last)
-        one = stops[:, column] * between("harmonic", start, end, last) / tied
+        score = stops[:, column] * between("harmonic", start, end, last) / tied
         several = (ends & (number > 1) & (above < last)).nonzero()[:, 0]
         if len(several):
             block = (x[several] for x in (above, tied, number, products))
-            one = one.index_copy(0, several, _of_several(last, *block))
-        total = total + torch.where(ends, reaches * one, 0.0)
+            score = score.index_copy(0, several, _of_several(last, *block))
+        total = total + torch.where(ends, reaches * score, 0.0)
         reaches = torch.where(ends, reaches * onward, reaches)
         onward = torch.where(ends, 1.0, onward)
         fresh = torch.zeros_like(products)

@@ -95,14 +95,14 @@ class Formula(NamedTuple):
 
     def __str__(self) -> str:
         """Return the mathematics in one line."""
-        weight, of = _NAMES[self.weight], _NAMES[self.of]
+        weight, locations = _NAMES[self.weight], _NAMES[self.of]
         cut = "" if self.k is None else f", 0 beyond rank {self.k}"
         gain = "gain" if self.gain == "linear" else "(2^gain - 1)"
         if self.over in _OF_GAINS:
             weight = weight.replace("1", gain, 1)
         over = "" if self.over == "1" else f", divided by {_NAMES.get(self.over, self.over)}"
         weight += " for" if weight == "1" else " of"
-        return f"{weight} {of}{cut}{over}; ties: mean over orders"
+        return f"{weight} {locations}{cut}{over}; ties: mean over orders"
 
     @property
     def needs(self) -> Needs:
@@ -131,12 +131,12 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
             return scores_of_one
     blocks = _retrieved(ranking)
     tied = blocks.tied.double()
-    made: dict[Any, Any] = {}
+    results: dict[Any, Any] = {}
 
     def once(key: Any, make: Callable[[], Any]) -> Any:
-        if key not in made:
-            made[key] = make()
-        return made[key]
+        if key not in results:
+            results[key] = make()
+        return results[key]
 
     scores = []
     for formula in formulas:
@@ -183,11 +183,11 @@ def _evaluate_one(ranking: Ranking, formulas: tuple[Formula, ...]) -> Tensor | N
 def _constants(
     formulas: tuple[Formula, ...], num_candidates: int | None, device: torch.device
 ) -> list[Tensor] | None:
-    """Return `for_one_relevant` on a device: the table, and columns of one row per formula."""
-    found = for_one_relevant(formulas, num_candidates)
-    if found is None:
+    """Return what `for_one_relevant` returns on a device; columns have a row per formula."""
+    constants = for_one_relevant(formulas, num_candidates)
+    if constants is None:
         return None
-    _, *columns = (torch.from_numpy(one).to(device)[:, None] for one in found)
+    _, *columns = (torch.from_numpy(one).to(device)[:, None] for one in constants)
     return [table_of_sums(device), *columns]
 
 
@@ -232,8 +232,8 @@ def for_one_relevant(
 ) -> tuple[Any, Any, Any, Any] | None:
     """Return the constants of formulas for one relevant location per query, as NumPy arrays.
 
-    The table of summed weights; and per formula the last rank, the start of its weight in the
-    table, and the divisor. None if ranks exceed the table or a divisor is not constant.
+    They are the table of summed weights; and for each formula the last rank, the start of its
+    weight in the table, and the divisor. None if ranks exceed the table or a divisor varies.
     """
     for formula in formulas:
         _check_weight(formula)

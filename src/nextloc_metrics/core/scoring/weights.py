@@ -35,14 +35,14 @@ _SMALLEST_IN_SERIES = 16
 def between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
     """Sum the weights of the ranks from `start` + 1 to `end`; `last` is the largest end.
 
-    `weight` is not `"count"`, of which the sum is `end - start`.
+    `weight` is not `"count"`, whose sum is `end - start`.
     """
     if last <= TABLE_LENGTH:
         return _tabled_between(weight, start, end)
     tabled = _tabled_between(weight, start.clamp(max=TABLE_LENGTH), end.clamp(max=TABLE_LENGTH))
-    x, y = start.clamp(min=TABLE_LENGTH).double(), end.clamp(min=TABLE_LENGTH).double()
+    low, high = start.clamp(min=TABLE_LENGTH).double(), end.clamp(min=TABLE_LENGTH).double()
     beyond = _harmonic_beyond_table if weight == "harmonic" else _discount_beyond_table
-    return tabled + beyond(x, y)
+    return tabled + beyond(low, high)
 
 
 def discounts(ranks: int, device: torch.device) -> Tensor:
@@ -77,22 +77,24 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
 def first_of_several(
     above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, longest: int, weight: Weight
 ) -> Tensor:
-    """Return the expected weight of rank above + q, q the first of `relevant` ranks of `tied`.
+    """Return the expected weight of the first relevant rank in a block of `tied` candidates.
 
-    It is the sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant)
-    w(above + q), rank by rank up to 256. Beyond, f is smooth, and the sum is an integral by
-    Gauss-Legendre over intervals of doubling length, corrected by f' at both ends
-    (Euler-Maclaurin); the error is below 10^-13. The memory of a row is constant.
+    The block begins after rank `above`, and `relevant` of its candidates are relevant, in random
+    order. The first of them is at rank above + q with the probability
+    C(tied - q, relevant - 1) / C(tied, relevant). The value is the sum over q <= `within` of this
+    probability times the weight of the rank: rank by rank up to 256, and by `_add_beyond`, with an
+    error below 10^-13, for larger q. The memory of a row is constant.
 
-    The tensors are float64 `[N]`; `longest` is a bound on q, and `weight`, w, is not `"count"`.
+    The tensors are float64 `[N]`; `longest` is a bound on q, and `weight` is not `"count"`.
     """
 
     def inverse(rank: Tensor) -> Tensor:
         return rank if weight == "harmonic" else torch.log2(rank + 1)
 
-    chance = relevant / tied  # that q = 1
+    chance = relevant / tied  # the probability of q = 1
     summed = min(SUMMED_RANKS, 1 << (longest - 1).bit_length())
     rank = torch.arange(1, summed + 1, device=above.device).double()
+    # the factors from the probability of one q to that of the next
     missed = (tied - relevant + 1)[:, None] - rank
     missed = missed.clamp_(min=0) / (tied[:, None] - rank).clamp_(min=1)
     chances = torch.cat([torch.ones_like(chance)[:, None], missed[:, :-1]], 1).cumprod(1)
@@ -106,7 +108,18 @@ def first_of_several(
         return chance[:, None] * missed / inverse(above[:, None] + rank)
 
     last = torch.minimum(within, tied - relevant + 1).clamp(min=SUMMED_RANKS)
-    nodes, weights = _quadrature(above.device).T
+    return _add_beyond(total, summand, last, longest)
+
+
+def _add_beyond(
+    total: Tensor, summand: Callable[[Tensor], Tensor], last: Tensor, longest: int
+) -> Tensor:
+    """Add to `total` the sum of a smooth function from 257 to `last`, by Euler-Maclaurin.
+
+    The sum is an integral, by Gauss-Legendre over intervals of doubling length, corrected by the
+    slopes of the function at both ends.
+    """
+    nodes, weights = _quadrature(total.device).T
     end = last[:, None] + 0.5
     start = SUMMED_RANKS + 0.5
     while start < longest + 0.5:
