@@ -137,17 +137,17 @@ def write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
     return f"{of} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
 
 
-def few_hits(sums: Tensor, kind: str) -> str:
+def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
     """Say that few groups have a hit or a miss, and what the interval is from; else nothing.
 
-    `sums` are by group.
+    `sums` are by group, and `estimate` is the mean of all.
     """
     if not exact.is_bounded(sums):
         return ""
     means, *_ = exact.moments(sums)
     number, hits, misses = len(means), int((means > 0).sum()), int((means < 1).sum())
     text = write_rarer(number, hits, misses, kind)
-    if intervals.of_clusters(sums).few and min(hits, misses) < number:
+    if estimate.few and min(hits, misses) < number:
         ends = [("an upper end", hits), ("a lower end", misses)]
         of = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
         only = "only " * (len(of) < 2)

@@ -31,7 +31,7 @@ from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
 from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters, note_runs, p_text
 from nextloc_metrics.report.options import Options, refuses_unknown
-from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of
+from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of, sums_of
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
 from nextloc_metrics.report.setting import check_cluster, with_users
 
@@ -204,7 +204,7 @@ def _score_models(
     for (name, (_, given)), scores in zip(read.items(), every, strict=True):
         one = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
-            estimate = mean_of(scores, clusters)
+            estimate = mean_of(sums_of(scores, clusters))
             one = one._replace(value=float(estimate.mean), bounds=ends_of(estimate, level))
         last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
         errors = _ROUNDED * last_place * scores.abs().numpy()

@@ -21,6 +21,7 @@ from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, has_jac
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.scores import ScoreTable
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.batch import ArrayRows
@@ -93,17 +94,26 @@ def count_run(rows: ArrayRows, clusters: Tensor | None, options: Options) -> Mod
         card.update(counts)
         longest = max(longest, of_batch)
         others.update(records)
-        for key, metric in means.items():
-            found, counted = metric.scores_of(records[metric.record])
-            parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
+        for kind, record in records.items():
+            of_kind, table = (
+                {x: y for x, y in means.items() if y.record is kind},
+                ScoreTable(record),
+            )
+            table.add({metric._score_name: metric for metric in of_kind.values()})
+            for key, metric in of_kind.items():
+                found, counted = table.of(metric._score_name)
+                parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
         if f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
+    of_lists, doubts = (known, card, longest), dict[str, str]()  # of few groups with hits
     for key, metric in means.items():
-        estimate, better = mean_of(scores[key], clusters), metric.higher_is_better
+        sums, better = sums_of(scores[key], clusters), metric.higher_is_better
+        estimate = mean_of(sums)
         bounds = ends_of(estimate, level)
         columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
-    of_lists, doubts = (known, card, longest), _doubts(scores, clusters, options.cluster)
+        if options.cluster is not None and (text := few_hits(sums, estimate, options.cluster)):
+            doubts[f"interval_of_{key}"] = text
     beside: dict[str, Any] = {
         "card": {name: number for name, number in card.items() if name != "queries"} | doubts,
         "notes": note_lists(*of_lists, members),
@@ -130,18 +140,6 @@ def _with_f1(
         scores[key] = _shares_of_f1(each, target, by)
     cells = {x: of[None].numpy() for x, of in scores.items()}
     return model._replace(scores=cells, f1=f1, target=target, decided=[decided])
-
-
-def _doubts(scores: Mapping[str, Tensor], clusters: Tensor | None, kind: Any) -> dict[str, str]:
-    """Say of which values few groups have the hits."""
-    found = {}
-    for name, of in scores.items() if clusters is not None else ():
-        assert clusters is not None
-        kept = ~of.isnan()
-        sums = exact.tally_by(clusters, int(clusters.max()) + 1, of, kept)
-        if text := few_hits(sums[sums[:, 2] > 0], kind):
-            found[f"interval_of_{name}"] = text
-    return found
 
 
 def _check_fractions(name: str, metrics: Mapping[str, Any]) -> None:
@@ -197,9 +195,15 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
     return first._replace(columns=columns, scores=scores, decided=decided, stds=stds, **beside)
 
 
-def mean_of(scores: Tensor, clusters: Tensor | None) -> intervals.Estimate:
-    """Return the mean of scores, float64 `[N]`, that are not NaN, as metrics have it."""
+def sums_of(scores: Tensor, clusters: Tensor | None) -> Tensor:
+    """Sum scores, float64 `[N]`, that are not NaN: by cluster with data, or all of them."""
     kept = ~scores.isnan()
     if clusters is None:
-        return intervals.of_queries(exact.tally(scores[None], kept)[0])
-    return intervals.of_clusters(exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept))
+        return exact.tally(scores[None], kept)[0]
+    sums = exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept)
+    return sums[sums[:, 2] > 0]
+
+
+def mean_of(sums: Tensor) -> intervals.Estimate:
+    """Return the mean of scores of which `sums_of` are given, as metrics have it."""
+    return intervals.of_queries(sums) if sums.ndim == 1 else intervals.of_clusters(sums)

@@ -107,11 +107,6 @@ def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
     return torch.cat([_round(both - whole), torch.stack(parts)])
 
 
-def mean(state: Tensor) -> Tensor:
-    """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
-    return moments(state)[0]
-
-
 def check_overflow(count: Tensor) -> None:
     """Raise if the number of scores is so large that their sum may have overflowed."""
     most = int(count.max()) if count.numel() else 0
@@ -123,7 +118,10 @@ def check_overflow(count: Tensor) -> None:
 
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, mean square and number of the tallied scores, float64."""
+    """Return mean, mean square and number of the tallied scores, float64 `[...]`.
+
+    The mean is infinite if a score is.
+    """
     check_overflow(state[..., 2])
     total, squares, number, *rest = float64(state).unbind(-1)
     # 2^31 ones sum to -2^63
