@@ -105,12 +105,14 @@ def cut_by_lists(
 ) -> dict[str, str]:
     """Say by name of which metrics lists are shorter than the ranks that the metric reads."""
     cuts, found = find_cuts(known, card, longest), dict[str, str]()
+    are_cut = known.candidates is None and longest < ENDLESS
     for name, one in members:
         k = getattr(one, "k", None)
-        reads_all = isinstance(one, RankingMetric) and one.averages_ties and one.needs.only_ranks
         if k in cuts:
             found[name] = f"no list has more than {longest} ids"
-        elif k is None and reads_all and known.candidates is None and longest < ENDLESS:
+        elif not are_cut or k is not None or not isinstance(one, RankingMetric):
+            continue
+        elif one.averages_ties and one.needs.only_ranks:
             found[name] = f"lists are cut at {longest}"
     return found
 
@@ -144,7 +146,8 @@ def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
     """
     if not exact.is_bounded(sums):
         return ""
-    means, *_ = exact.moments(sums)
+    means, _, sizes = exact.moments(sums)
+    means = means[sizes > 0]
     number, hits, misses = len(means), int((means > 0).sum()), int((means < 1).sum())
     text = write_rarer(number, hits, misses, kind)
     if estimate.few and min(hits, misses) < number:

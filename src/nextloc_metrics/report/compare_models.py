@@ -31,9 +31,17 @@ from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 from nextloc_metrics.report.card import join_cards, join_notes, mark_cuts
 from nextloc_metrics.report.comparisons import ByPair, Comparisons, find_letters, note_runs, p_text
 from nextloc_metrics.report.options import Options, refuses_unknown
-from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of, sums_of
+from nextloc_metrics.report.runs import (
+    Measures,
+    Model,
+    count_run,
+    ends_of,
+    join_runs,
+    mean_of,
+    sums_of,
+)
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
-from nextloc_metrics.report.setting import check_cluster, with_users
+from nextloc_metrics.report.setting import Form, check_cluster, with_users
 
 if TYPE_CHECKING:
     from nextloc_metrics.report.options import Metrics
@@ -144,8 +152,9 @@ def compare(
             for name, of in runs.items()
         }
         clusters = _number(kinds[cluster].keys) if cluster else None
+        by_form: dict[Form, Measures] = {}
         read = {
-            name: join_runs([count_run(one, clusters, options) for one in of], level)
+            name: join_runs([count_run(one, clusters, options, by_form) for one in of], level)
             for name, of in rows.items()
         }
     return _test_models(read, cluster, against, level, seed)

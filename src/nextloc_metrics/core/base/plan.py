@@ -6,6 +6,7 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -105,8 +106,12 @@ class Plan:
                     self._formulas[number] = formula
             elif kind._decisions_of and not self._num_locations:
                 self._num_locations[number] = kind._decisions_of()
+
+    @cached_property
+    def _rest(self) -> dict[frozenset[int], tuple[list[int], dict[type[Record], Any]]]:
+        """What is left when a backend has summed some kinds, by the numbers of these."""
         every = frozenset(self._formulas), frozenset((*self._formulas, *self._num_locations))
-        self._rest = {summed: self._rest_of(summed) for summed in {frozenset[int](), *every}}
+        return {summed: self._rest_of(summed) for summed in {frozenset[int](), *every}}
 
     def _rest_of(self, summed: Iterable[int]) -> tuple[list[int], dict[type[Record], Any]]:
         """Return the kinds that are not summed, and what they read."""
