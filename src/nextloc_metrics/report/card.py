@@ -105,12 +105,14 @@ def cut_by_lists(
 ) -> dict[str, str]:
     """Say by name of which metrics lists are shorter than the ranks that the metric reads."""
     cuts, found = find_cuts(known, card, longest), dict[str, str]()
+    are_cut = known.candidates is None and longest < ENDLESS
     for name, one in members:
         k = getattr(one, "k", None)
-        reads_all = isinstance(one, RankingMetric) and one.averages_ties and one.needs.only_ranks
         if k in cuts:
             found[name] = f"no list has more than {longest} ids"
-        elif k is None and reads_all and known.candidates is None and longest < ENDLESS:
+        elif not are_cut or k is not None or not isinstance(one, RankingMetric):
+            continue
+        elif one.averages_ties and one.needs.only_ranks:
             found[name] = f"lists are cut at {longest}"
     return found
 
@@ -137,17 +139,18 @@ def write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
     return f"{of} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
 
 
-def few_hits(sums: Tensor, kind: str) -> str:
+def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
     """Say that few groups have a hit or a miss, and what the interval is from; else nothing.
 
-    `sums` are by group.
+    `sums` are by group, and `estimate` is the mean of all.
     """
     if not exact.is_bounded(sums):
         return ""
-    means, *_ = exact.moments(sums)
+    means, _, sizes = exact.moments(sums)
+    means = means[sizes > 0]
     number, hits, misses = len(means), int((means > 0).sum()), int((means < 1).sum())
     text = write_rarer(number, hits, misses, kind)
-    if intervals.of_clusters(sums).few and min(hits, misses) < number:
+    if estimate.few and min(hits, misses) < number:
         ends = [("an upper end", hits), ("a lower end", misses)]
         of = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
         only = "only " * (len(of) < 2)

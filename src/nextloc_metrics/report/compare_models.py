@@ -36,10 +36,18 @@ from nextloc_metrics.report.files.predictions import check_sources, read_same
 from nextloc_metrics.report.files.sources import is_pandas
 from nextloc_metrics.report.files.table_source import TableSource
 from nextloc_metrics.report.options import Options, refuses_unknown
-from nextloc_metrics.report.runs import Model, count_run, ends_of, join_runs, mean_of
+from nextloc_metrics.report.runs import (
+    Measures,
+    Model,
+    count_run,
+    ends_of,
+    join_runs,
+    mean_of,
+    sums_of,
+)
 from nextloc_metrics.report.saved import is_saved
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
-from nextloc_metrics.report.setting import check_cluster, with_users
+from nextloc_metrics.report.setting import Form, check_cluster, with_users
 from nextloc_metrics.report.source import Source
 
 if TYPE_CHECKING:
@@ -164,8 +172,9 @@ def compare(
             for name, of in runs.items()
         }
         clusters = _number(kinds[cluster].keys) if cluster else None
+        by_form: dict[Form, Measures] = {}
         read = {
-            name: join_runs([count_run(one, clusters, options) for one in of], level)
+            name: join_runs([count_run(one, clusters, options, by_form) for one in of], level)
             for name, of in rows.items()
         }
     comparisons = _test_models(read, cluster, against, level, seed)
@@ -252,7 +261,7 @@ def _score_models(
     for (name, (_, given)), scores in zip(read.items(), every, strict=True):
         one = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
-            estimate = mean_of(scores, clusters)
+            estimate = mean_of(sums_of(scores, clusters))
             one = one._replace(value=float(estimate.mean), bounds=ends_of(estimate, level))
         last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
         errors = _ROUNDED * last_place * scores.abs().numpy()

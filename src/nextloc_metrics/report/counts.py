@@ -231,11 +231,14 @@ class Counted:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
             for name, grouped in members:
                 sums = grouped.group_sums[grouped.group_sums[:, 2] > 0]
-                if cluster and (text := few_hits(sums, kind)):
-                    found[f"interval_of_{name}"] = text
-                if cluster is not None or len(sums) < _FEWEST_GROUPS:
+                if cluster is None and len(sums) < _FEWEST_GROUPS:
                     continue
-                by_group, by_query = intervals.of_clusters(sums), rows[name].estimate()
+                by_group = intervals.of_clusters(sums)
+                if cluster is not None:
+                    if text := few_hits(sums, by_group, kind):
+                        found[f"interval_of_{name}"] = text
+                    continue
+                by_query = rows[name].estimate()
                 error, alone = (
                     x.standard_error * grouped.score_factor for x in (by_group, by_query)
                 )

@@ -21,6 +21,7 @@ from nextloc_metrics.analysis.f1_intervals import Jackknife, answers_of, has_jac
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.scores import ScoreTable
 from nextloc_metrics.core.display.reading import Reading
 from nextloc_metrics.core.means import exact, intervals
 from nextloc_metrics.core.queries.batch import ArrayRows
@@ -62,56 +63,79 @@ class Model(NamedTuple):
         return None if self.clusters is None else self.clusters[torch.from_numpy(kept)]
 
 
-def count_run(rows: ArrayRows, clusters: Tensor | None, options: Options) -> Model:
-    """Score each query of one run by each metric, and count what is no mean of scores."""
-    level = options.confidence_level
-    own: dict[str, Any] = check_metrics(options.metrics)
-    _check_fractions("metrics", own)
-    headline = make_headline(
-        options.num_locations or rows.num_candidates,
-        rows.has_several,
-        options.k,
-        options.measures,
-        own,
-    )
-    members: dict[str, Any] = dict(headline.named_members())
-    _check_fractions("measures", members)
-    f1 = {x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)}
-    means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y.is_mean}
-    others = RankingCollection({x: y for x, y in members.items() if x not in means})
-    plan, answers = Plan([*members.values()]), list[Tensor]()
-    plan.needs[Ranking] |= Needs()  # the card reads all ranks
-    # what the card depends on
-    known = replace(Setting.read(replace(options, metrics=None)), metrics=own, form=Form.of(rows))
-    card, longest = Counter[str](), 0
+class Measures:
+    """The metrics of runs of one form, how a batch is read for them, and what cards depend on."""
+
+    def __init__(self, form: Form, options: Options) -> None:
+        own: dict[str, Any] = check_metrics(options.metrics)
+        _check_fractions("metrics", own)
+        number = options.num_locations or form.candidates
+        headline = make_headline(number, form.has_several, options.k, options.measures, own)
+        members: dict[str, Any] = dict(headline.named_members())
+        _check_fractions("measures", members)
+        self.members = members
+        self.f1 = {
+            x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)
+        }
+        self.means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y.is_mean}
+        self.others = RankingCollection({x: y for x, y in members.items() if x not in self.means})
+        self.plan = Plan([*members.values()])
+        self.plan.needs[Ranking] |= Needs()  # the card reads all ranks
+        setting = Setting.read(replace(options, metrics=None))
+        self.setting = replace(setting, metrics=own, form=form)
+
+
+def count_run(
+    rows: ArrayRows, clusters: Tensor | None, options: Options, by_form: dict[Form, Measures]
+) -> Model:
+    """Score each query of one run by each metric, and count what is no mean of scores.
+
+    Runs of one form share their metrics, which are made for the first of them.
+    """
+    level, form = options.confidence_level, Form.of(rows)
+    if form not in by_form:
+        by_form[form] = Measures(form, options)
+    of, card, longest, answers = by_form[form], Counter[str](), 0, list[Tensor]()
+    means, others = of.means, of.others
+    others.reset()
     parts: dict[str, list[Tensor]] = {key: [] for key in means}
     for batch in rows.chunks():
         batch = replace(batch, groups=None, exempt_target=options.exempt_target).read()
-        records = plan.read(batch)
+        records = of.plan.read(batch)
         ranking: Ranking = records[Ranking]
-        counts, of_batch = count_rows(known, batch, ranking)
+        counts, of_batch = count_rows(of.setting, batch, ranking)
         card.update(counts)
         longest = max(longest, of_batch)
         others.update(records)
-        for key, metric in means.items():
-            found, counted = metric.scores_of(records[metric.record])
-            parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
-        if f1:
+        for kind, record in records.items():
+            of_kind, table = (
+                {x: y for x, y in means.items() if y.record is kind},
+                ScoreTable(record),
+            )
+            table.add({metric._score_name: metric for metric in of_kind.values()})
+            for key, metric in of_kind.items():
+                found, counted = table.of(metric._score_name)
+                parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
+        if of.f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
-    for key, metric in means.items():
-        estimate, better = mean_of(scores[key], clusters), metric.higher_is_better
+    of_lists, doubts = (of.setting, card, longest), dict[str, str]()  # of few groups with hits
+    every = sums_of(torch.stack([*scores.values()]), clusters)
+    for (key, metric), sums in zip(means.items(), every, strict=True):
+        estimate, better = mean_of(sums), metric.higher_is_better
         bounds = ends_of(estimate, level)
         columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
-    of_lists, doubts = (known, card, longest), _doubts(scores, clusters, options.cluster)
+        if options.cluster is not None and (text := few_hits(sums, estimate, options.cluster)):
+            doubts[f"interval_of_{key}"] = text
     beside: dict[str, Any] = {
         "card": {name: number for name, number in card.items() if name != "queries"} | doubts,
-        "notes": note_lists(*of_lists, members),
-        "cuts": cut_by_lists(members.items(), *of_lists),
+        "notes": note_lists(*of_lists, of.members),
+        "cuts": cut_by_lists(of.members.items(), *of_lists),
     }
-    model = Model({x: columns[x] for x in members}, [*members.items()], {}, clusters, **beside)
+    members = [*of.members.items()]
+    model = Model({x: columns[x] for x in of.members}, members, {}, clusters, **beside)
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
-    return _with_f1(model, scores, f1, (target, decided), level)
+    return _with_f1(model, scores, of.f1, (target, decided), level)
 
 
 def _with_f1(
@@ -130,18 +154,6 @@ def _with_f1(
         scores[key] = _shares_of_f1(each, target, by)
     cells = {x: of[None].numpy() for x, of in scores.items()}
     return model._replace(scores=cells, f1=f1, target=target, decided=[decided])
-
-
-def _doubts(scores: Mapping[str, Tensor], clusters: Tensor | None, kind: Any) -> dict[str, str]:
-    """Say of which values few groups have the hits."""
-    found = {}
-    for name, of in scores.items() if clusters is not None else ():
-        assert clusters is not None
-        kept = ~of.isnan()
-        sums = exact.tally_by(clusters, int(clusters.max()) + 1, of, kept)
-        if text := few_hits(sums[sums[:, 2] > 0], kind):
-            found[f"interval_of_{name}"] = text
-    return found
 
 
 def _check_fractions(name: str, metrics: Mapping[str, Any]) -> None:
@@ -197,9 +209,14 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
     return first._replace(columns=columns, scores=scores, decided=decided, stds=stds, **beside)
 
 
-def mean_of(scores: Tensor, clusters: Tensor | None) -> intervals.Estimate:
-    """Return the mean of scores, float64 `[N]`, that are not NaN, as metrics have it."""
+def sums_of(scores: Tensor, clusters: Tensor | None) -> Tensor:
+    """Sum scores, float64 `[..., N]`, that are not NaN: by cluster, or all of them."""
     kept = ~scores.isnan()
     if clusters is None:
-        return intervals.of_queries(exact.tally(scores[None], kept)[0])
-    return intervals.of_clusters(exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept))
+        return exact.tally(scores, kept)
+    return exact.tally_by(clusters, int(clusters.max()) + 1, scores, kept)
+
+
+def mean_of(sums: Tensor) -> intervals.Estimate:
+    """Return the mean of scores of which `sums_of` are given, as metrics have it."""
+    return intervals.of_queries(sums) if sums.ndim == 1 else intervals.of_clusters(sums)

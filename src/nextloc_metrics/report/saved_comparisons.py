@@ -159,7 +159,7 @@ def _errors(key: str, by: str, counted: Counted) -> dict[int, float]:
     if grouped is None:
         return {}
     means, _, sizes = exact.moments(grouped.group_sums)
-    off = (means - exact.mean(grouped.group_sums.sum(0))) * sizes / (sizes.sum() - sizes)
+    off = (means - exact.moments(grouped.group_sums.sum(0))[0]) * sizes / (sizes.sum() - sizes)
     return dict(zip(grouped.groups.tolist(), off.nan_to_num(0, 0, 0).tolist(), strict=True))
 
 

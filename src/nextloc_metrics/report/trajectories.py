@@ -62,7 +62,9 @@ class TrajectoryEvaluation(Result):
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {x: exact.mean(one.group_sums) * one.score_factor for x, one in self._by_user}
+        values = {
+            x: exact.moments(one.group_sums)[0] * one.score_factor for x, one in self._by_user
+        }
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torchmetrics import MetricCollection
+from torchmetrics import Metric, MetricCollection
 
 from nextloc_metrics.core.base.fixes import (
     outside_graphs,
@@ -425,9 +425,9 @@ def _members(metrics: Any) -> list[Any]:
         return list(metrics.values(copy_state=False))
     if isinstance(metrics, Mapping):
         metrics = list(metrics.values())
-    if isinstance(metrics, Sequence) and not isinstance(metrics, str | bytes):
-        return [member for metric in metrics for member in _members(metric)]
-    return [metrics]
+    if not isinstance(metrics, Sequence) or isinstance(metrics, str | bytes):
+        return [metrics]
+    return [x for one in metrics for x in ([one] if isinstance(one, Metric) else _members(one))]
 
 
 #: One collection, or several by the names of models.

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from functools import wraps
 from inspect import getmembers
+from types import SimpleNamespace
 from typing import Any, ClassVar, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -51,13 +52,6 @@ def rounded(value: Any, device: torch.device) -> Any:
     if not isinstance(value, Tensor) or value.dtype != torch.float64 or _UNROUNDED.get():
         return value
     return value.float().to(device)
-
-
-class _Unsqueezed:
-    """A wrapped value: TorchMetrics squeezes a bare tensor with one element."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 # A table of several metrics is copied once by one call of `.to`: the copies of each call.
@@ -148,18 +142,6 @@ class BaseMetric(Metric):
         self._computed = None
         self._update_count = max(1, self._update_count)  # or `compute` warns of no update
 
-    @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Replace the state by the sum over all processes until the block ends."""
-        was_synced = self._is_synced
-        try:
-            with super().sync_context(*args, **kwargs):
-                yield
-        except BaseException:
-            if self._is_synced and not was_synced:
-                self.unsync()
-            raise
-
     def _wrap_update(self, update: Any) -> Any:
         wrapped = super()._wrap_update(update)
 
@@ -178,15 +160,22 @@ class BaseMetric(Metric):
         return count_unless_refused
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        def keep(*args: Any, **kwargs: Any) -> _Unsqueezed:
-            return _Unsqueezed(compute(*args, **kwargs))
+        def keep(*args: Any, **kwargs: Any) -> SimpleNamespace:
+            # TorchMetrics squeezes a bare tensor with one element
+            return SimpleNamespace(value=compute(*args, **kwargs))
 
         wrapped = super()._wrap_compute(keep)
 
         @outside_graphs
         @wraps(compute)
         def shaped(*args: Any, **kwargs: Any) -> Any:
-            return rounded(wrapped(*args, **kwargs).value, self.device)
+            was_synced = self._is_synced
+            try:
+                return rounded(wrapped(*args, **kwargs).value, self.device)
+            except BaseException:
+                if self._is_synced and not was_synced:
+                    self.unsync()
+                raise
 
         return shaped
 

@@ -280,7 +280,7 @@ class Grouped(RecordMetric):
         group_sums = self._read_sums()
         if self.average == "queries":
             group_sums = group_sums.sum(0)
-        means = exact.mean(group_sums) * self.score_factor
+        means = exact.moments(group_sums)[0] * self.score_factor
         return means.nanmean() if self.average == "groups" else means
 
     def gap(self, confidence_level: float = 0.95) -> Gap:

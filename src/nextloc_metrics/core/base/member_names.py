@@ -21,17 +21,13 @@ class NamedMembers(MetricCollection):
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
         """Add members, whose names are checked before torchmetrics sorts them."""
-        for name in metrics if isinstance(metrics, Mapping) else ():
+        for name, metric in metrics.items() if isinstance(metrics, Mapping) else ():
             if not isinstance(name, str):
-                self._check_name(name)  # raises
+                self.add_module(name, metric)  # raises
         super().add_metrics(metrics, *additional_metrics)
 
     def add_module(self, name: Any, module: Any) -> None:
         """Add one member; whatever adds members calls this."""
-        self._check_name(name)
-        super().add_module(name, module)
-
-    def _check_name(self, name: Any) -> None:
         if not isinstance(name, str) or not name:
             rule, other = "be text that is not empty", "mrr"
         elif "." in name:
@@ -39,6 +35,7 @@ class NamedMembers(MetricCollection):
         elif hasattr(self, name) and name not in self._modules:
             rule, other = f"be no attribute of a {type(self).__name__}", f"{name}_value"
         else:
+            super().add_module(name, module)
             return
         raise ValueError(
             f"the name of a member must {rule}, got {short(name)}; choose another name, such as "

@@ -25,7 +25,7 @@ from nextloc_metrics.core.base.annotated_options import (
     unknown_option,
 )
 from nextloc_metrics.core.base.fixes import BaseMetric, rounded
-from nextloc_metrics.core.base.plan import Plan
+from nextloc_metrics.core.base.plan import Plan, mark_of
 from nextloc_metrics.core.base.processes import all_reduce, share_names
 from nextloc_metrics.core.base.states import (
     DENSE,
@@ -139,15 +139,22 @@ class RecordMetric(BaseMetric, ABC):
     _all_options: ClassVar[dict[str, Parameter]] = {}
     _read_by_update: ClassVar[list[str]] = []
     _names: ClassVar[dict[str, int]] = {}
+    # what the marks of `tally` and `check` say, see `plan.sums`; the first two are methods
+    _scores_of: ClassVar[Any] = None
+    _decisions_of: ClassVar[Any] = None
+    _held_by_backends: ClassVar[bool | None] = None
     _namesake: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Read the options, number classes of equal names, and decide whether it has intervals."""
+        """Read the options and marks, number equal names, and decide whether it has intervals."""
         super().__init_subclass__(**kwargs)
         declare_options(cls)
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = RecordMetric._names[name] = RecordMetric._names.get(name, 0) + 1
         cls._namesake = f"#{number}" if number > 1 else ""
+        cls._scores_of = mark_of(cls.tally, "scores_of")
+        cls._decisions_of = mark_of(cls.tally, "decisions_of")
+        cls._held_by_backends = mark_of(cls.check, "held_by_backends")
         if "has_interval" not in vars(cls):
             cls.has_interval = _nearest(cls, "estimate") <= min(
                 _nearest(cls, "tally"), _nearest(cls, "compute")
@@ -424,12 +431,11 @@ class RecordMetric(BaseMetric, ABC):
 
     def _of_all_processes(self, read: Callable[[], Value]) -> Value:
         """Return `read()`, called while the state is summed over all processes."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync,
-            should_unsync=self._should_unsync,
-        ):
+        self.sync(dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync)
+        try:
             return read()
+        finally:
+            self.unsync(should_unsync=self._is_synced and self._should_unsync)
 
     def _share_names(self) -> None:
         """Learn the texts of keys that other processes have read."""

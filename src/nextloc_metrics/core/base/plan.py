@@ -6,13 +6,14 @@ import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
-from nextloc_metrics.core.base.scores import name_means
+from nextloc_metrics.core.base.scores import score_together
 from nextloc_metrics.core.queries.arrays import (
     Array,
     as_tensor,
@@ -90,26 +91,27 @@ class Plan:
         self.validate_args = any(member.validate_args for member in members)
         self._reads_target = any(getattr(kind._needs, "target", True) for kind in self.kinds)
         self.needs = self._needs_of(range(len(self.kinds)))
-        self._means = [_mark(kind, "scores_of") for kind in self.kinds]
-        self._groups: list[GroupKind] = [
-            member.group_kind for member in members if member.group_kind is not None
-        ]
+        self._means = [kind._scores_of and kind._scores_of() for kind in self.kinds]
+        of_members = (member.group_kind for member in members)
+        self._groups: list[GroupKind] = [one for one in of_members if one is not None]
         self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
         # what a backend may sum without a record, by the number of the kind
         self._formulas: dict[int, Formula] = {}
         self._num_locations: dict[int, int | None] = {}
         for number, (kind, mean) in enumerate(zip(self.kinds, self._means, strict=True)):
-            if kind.record is not Ranking or not _is_marked(kind.check, "held_by_backends"):
+            if kind.record is not Ranking or not kind._held_by_backends:
                 continue
             if mean is kind and mean._scoring.ties == "expected":
                 if (formula := mean._scoring.formula) and formula.over != "retrieved":
                     self._formulas[number] = formula
-            elif getattr(kind.tally, "decisions_of", None) and not self._num_locations:
-                self._num_locations[number] = kind.tally.decisions_of(kind)
-        self._rest = {
-            frozenset(summed): self._rest_of(summed)
-            for summed in ((), self._formulas, (*self._formulas, *self._num_locations))
-        }
+            elif kind._decisions_of and not self._num_locations:
+                self._num_locations[number] = kind._decisions_of()
+
+    @cached_property
+    def _rest(self) -> dict[frozenset[int], tuple[list[int], dict[type[Record], Any]]]:
+        """What is left when a backend has summed some kinds, by the numbers of these."""
+        every = frozenset(self._formulas), frozenset((*self._formulas, *self._num_locations))
+        return {summed: self._rest_of(summed) for summed in {frozenset[int](), *every}}
 
     def _rest_of(self, summed: Iterable[int]) -> tuple[list[int], dict[type[Record], Any]]:
         """Return the kinds that are not summed, and what they read."""
@@ -246,7 +248,9 @@ class Plan:
         with remembering(records.values()):
             for record, of_record in records.items():
                 means = (self._means[number] for number in numbers)
-                name_means(of_record, {x._score_name: x for x in means if x and x.record is record})
+                own = {x._score_name: x for x in means if x and x.record is record}
+                if own:
+                    score_together(of_record, own)
             summands = [kind.tally(records[kind.record]) for kind in kinds]
         return dict(zip(numbers, summands, strict=True))
 
@@ -370,12 +374,9 @@ def check(kind: Any, record: Any) -> None:
     kind.check(record)
 
 
-def _mark(kind: Any, name: str) -> Any:
-    """Return what the mark `name` of a method `tally` says of a metric; None without a mark."""
-    read = getattr(kind.tally, name) if _is_marked(kind.tally, name) else None
-    return read and read(kind)
+def mark_of(method: Any, name: str) -> Any:
+    """Return what a mark of a method says; None without one of its own.
 
-
-def _is_marked(method: Any, name: str) -> bool:
-    """Return whether a method has a mark of its own; `functools.wraps` copies that of another."""
-    return hasattr(method, name) and not hasattr(method, "__wrapped__")
+    `functools.wraps` copies that of another.
+    """
+    return None if hasattr(method, "__wrapped__") else getattr(method, name, None)

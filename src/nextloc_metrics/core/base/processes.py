@@ -77,8 +77,8 @@ def _by_process_group(members: Sequence[Any]) -> list[tuple[Any, list[Any]]]:
             len(member._defaults) == 1
             and member._to_sync
             and not member._is_synced
-            and member.dist_sync_fn is (None if _is_keyed(member) else all_reduce)
             and member.distributed_available_fn()
+            and member.dist_sync_fn is (None if _is_keyed(member) else all_reduce)
         ):
             by_group.setdefault(member.process_group, []).append(member)
     return [*by_group.items()]

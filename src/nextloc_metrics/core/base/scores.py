@@ -1,4 +1,4 @@
-"""The scores of all means that read one record, made at once when the first of them asks."""
+"""The scores of all means that read one record, made at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.core.scoring.formulas import Formula, evaluate
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
-
-# Under this key a record holds the means that a plan asks, by the names of their scores.
-_MEANS = "the means of an update"
-_BEING_SCORED = "the mean for which they are being scored"
 
 
 class Scoring(NamedTuple):
@@ -56,21 +52,20 @@ class Mean(Protocol):
 class ScoreTable:
     """The scores of several means: one matrix for those whose queries count alike.
 
-    Where it pays, scores of ranks are made and summed once for all queries of a rank.
-
-    Args:
-        record: what they read.
-        means: the means by the names of their scores.
+    Where it pays, scores of ranks are made and summed once for all queries of a rank. `places` has
+    the matrix and the row of each mean, by the name of its scores.
     """
 
-    def __init__(self, record: Record, means: Mapping[str, Mean]) -> None:
-        self._device = record.device
+    def __init__(self, record: Record) -> None:
+        self._record, self._device = record, record.device
         if isinstance(record, Ranking) and record.above.is_mps:  # has no float64
-            record = record.to("cpu")
-        self._places: dict[str, tuple[_Rows, int]] = {}
-        self._matrices: list[_Rows] = []
+            self._record = record.to("cpu")
+        self.places: dict[str, tuple[_Rows, int]] = {}
+
+    def add(self, means: Mapping[str, Mean]) -> None:
+        """Score means together, which are given by the names of their scores."""
+        record, distinct = self._record, None
         of_ranks = {name: x for name, x in means.items() if x._scoring.of_ranks}
-        distinct = None
         if isinstance(record, Ranking):
             distinct = distinct_ranks(record, len(of_ranks))
         if distinct is not None:
@@ -90,29 +85,19 @@ class ScoreTable:
             action = mean._scoring.empty_target_action
             matrix = action, mean._is_bounded, None if counted is None else name
             rows = matrices.setdefault(matrix, _Rows(action, counted, distinct))
-            self._places[name] = rows, rows.add(key, mean, scores)
+            self.places[name] = rows, rows.add(key, mean, scores)
         for rows in matrices.values():
             rows.finish(record)
-        self._matrices += matrices.values()
 
     def of(self, name: str) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
-        rows, number = self._places[name]
+        rows, number = self.places[name]
         return rows.of_queries(number), rows.of_queries(None)
-
-    @cached_property
-    def _sums(self) -> dict[int, Sequence[Tensor]]:
-        return {
-            id(rows): exact.tally(rows.scores, rows.times, rows.means[0]._is_bounded)
-            .to(self._device)
-            .unbind()
-            for rows in self._matrices
-        }
 
     def sum_of(self, name: str) -> Tensor:
         """Return what the scores of a mean add to its state."""
-        rows, number = self._places[name]
-        return self._sums[id(rows)][number]
+        rows, number = self.places[name]
+        return rows.sums[number].to(self._device)
 
 
 class _Rows:
@@ -147,6 +132,11 @@ class _Rows:
     def each(self) -> Sequence[Tensor]:
         """The rows."""
         return self.scores.unbind()
+
+    @cached_property
+    def sums(self) -> Tensor:
+        """What each row adds to the state of its mean, int64 `[rows, width]`."""
+        return exact.tally(self.scores, self.times, self.means[0]._is_bounded)
 
     def finish(self, record: Record) -> None:
         """Make the matrix: 0 for what does not count, the score of an empty target elsewhere."""
@@ -258,21 +248,17 @@ def check_score_range(
             )
 
 
-def name_means(record: Record, means: Mapping[str, Mean]) -> None:
-    """Say which means read a record in an update; they are scored together."""
-    record.once(_MEANS, lambda: means)
+def score_together(record: Record, means: Mapping[str, Mean]) -> None:
+    """Score the means that read a record in an update, by the names of their scores."""
+    record.once(ScoreTable, partial(ScoreTable, record)).add(means)
 
 
 def table_of(mean: Mean, record: Record) -> ScoreTable:
-    """Return the table that has the scores of a mean, and of all others of the update."""
-    means: Mapping[str, Mean] = record.once(_MEANS, dict)
-    name = mean._score_name
-    # a `score` may ask for those of another mean, which is then scored alone
-    being_scored: list[str] = record.once(_BEING_SCORED, list)
-    if name in means and not being_scored:
-        being_scored.append(name)
-        try:
-            return record.once(ScoreTable, partial(ScoreTable, record, means))
-        finally:
-            being_scored.clear()
-    return record.once((ScoreTable, name), partial(ScoreTable, record, {name: mean}))
+    """Return the table that has the scores of a mean, which is scored alone if no plan knows it.
+
+    A `score` may ask for those of another mean while all are scored; it is then scored alone, too.
+    """
+    table = record.once(ScoreTable, partial(ScoreTable, record))
+    if mean._score_name not in table.places:
+        table.add({mean._score_name: mean})
+    return table

@@ -67,29 +67,30 @@ def is_bounded(state: Tensor) -> bool:
 
 
 def tally(scores: Tensor, times: Tensor, is_bounded: bool = True) -> Tensor:
-    """Sum the scores of a batch, float64 `[..., N]`, each so many `times`, `[N]`.
+    """Sum the scores of a batch, float64 `[..., N]`, each so many `times`, `[N]` or `[..., N]`.
 
     `times` are integers, or bool for 0 and 1 where scores are 0 that do not count. Scores that are
     `is_bounded` are in [0, 1]. The result is the state of the batch, int64 `[..., width]`.
     """
     columns = _columns_of(scores, is_bounded)
     sums = (columns if times.dtype == torch.bool else columns * times).sum(-1)
-    number = times.sum().expand_as(sums[:1])
+    number = times.sum(-1).expand_as(sums[:1])
     return torch.cat([sums[:2], number, sums[2:]]).movedim(0, -1)
 
 
 def tally_by(
     group: Tensor, num_groups: int, scores: Tensor, counted: Tensor, is_bounded: bool = True
 ) -> Tensor:
-    """Do what `tally` does per group, int64 `[num_groups, width]`; `group` is int64 `[N]`."""
+    """Do what `tally` does per group, int64 `[..., num_groups, width]`; `group` is int64 `[N]`."""
     rows = rows_of(scores, counted, is_bounded)
-    return rows.new_zeros(num_groups, rows.shape[1]).index_add(0, group, rows)
+    sums = rows.new_zeros(*rows.shape[:-2], num_groups, rows.shape[-1])
+    return sums.index_add(-2, group, rows)
 
 
 def rows_of(scores: Tensor, counted: Tensor, is_bounded: bool = True) -> Tensor:
-    """Return what each score adds to a state, int64 `[N, width]`, as `tally` does."""
+    """Return what each score adds to a state, int64 `[..., N, width]`, as `tally` does."""
     total, squares, *rest = _columns_of(scores, is_bounded)
-    return torch.stack([total, squares, counted.long(), *rest], 1)
+    return torch.stack([total, squares, counted.long(), *rest], -1)
 
 
 def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
@@ -107,11 +108,6 @@ def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
     return torch.cat([_round(both - whole), torch.stack(parts)])
 
 
-def mean(state: Tensor) -> Tensor:
-    """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
-    return moments(state)[0]
-
-
 def check_overflow(count: Tensor) -> None:
     """Raise if the number of scores is so large that their sum may have overflowed."""
     most = int(count.max()) if count.numel() else 0
@@ -123,7 +119,10 @@ def check_overflow(count: Tensor) -> None:
 
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, mean square and number of the tallied scores, float64."""
+    """Return mean, mean square and number of the tallied scores, float64 `[...]`.
+
+    The mean is infinite if a score is.
+    """
     check_overflow(state[..., 2])
     total, squares, number, *rest = float64(state).unbind(-1)
     # 2^31 ones sum to -2^63

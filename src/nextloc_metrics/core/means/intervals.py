@@ -176,13 +176,13 @@ def of_clusters(state: Tensor) -> Estimate:
     """Estimate the mean over queries that depend on others of their group, from `[G, width]`."""
     means, _, sizes = exact.moments(state)
     means, sizes = means[sizes > 0], sizes[sizes > 0]
-    total = _sum(sizes)
-    mean = _sum(means * sizes) / total
+    total, scores, squares = _sum(torch.stack([sizes, means * sizes, sizes * sizes]))
+    mean = scores / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
     known = variance * total > _SMALLEST_VARIANCE
     freedom = torch.where(known, observed_freedom(means, sizes, freedom), freedom)
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
-    alike = total * total / _sum(sizes * sizes)
+    alike = total * total / squares
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
     is_bounded = exact.is_bounded(state)
     few = FewGroups.of(sizes, means > 0, means < 1) if is_bounded and known else ()
@@ -199,10 +199,9 @@ def observed_freedom(means: Tensor, sizes: Tensor, freedom: Tensor) -> Tensor:
     with_hit, with_miss = means > 0, means < 1
     if (with_hit & with_miss).all():
         return freedom
-    parts = [
-        _sum(x) ** 2 / _sum(x * x).clamp(min=1e-300) for x in (sizes * with_hit, sizes * with_miss)
-    ]
-    return freedom.minimum((parts[0].minimum(parts[1]) - 1).clamp(min=1))
+    parts = torch.stack([sizes * with_hit, sizes * with_miss])
+    totals, squares = _sum(torch.stack([parts, parts * parts]))
+    return freedom.minimum(((totals**2 / squares.clamp(min=1e-300)).min() - 1).clamp(min=1))
 
 
 def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -225,18 +224,19 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
         return _sum(off) * math.nan, total * 0
     if weights.max() > _DOMINANT:
         ratios = squares / others
-        pairs = _sum(ratios) ** 2 - _sum(ratios * ratios)
-        return _sum(off * off / others), 1 / (_sum(squares) + pairs)
+        of_squares, of_ratios, both = _sum(torch.stack([squares, ratios, ratios * ratios]))
+        return _sum(off * off / others), 1 / (of_squares + (of_ratios**2 - both))
     return (number - 1) / number * _sum((off / others) ** 2), 1 / _sum(squares) - 1
 
 
 def _sum(values: Tensor) -> Tensor:
     """Sum the last dimension, rounded once."""
-    if bool(((values == values.round()).all(-1) & (values.abs().sum(-1) < 2.0**53)).all()):
-        return values.sum(-1)  # of integers, without rounding
-    rows = values[None].flatten(0, -2).cpu().numpy()
-    found = [exact.sum_once(*np.unique(row, return_counts=True)) for row in rows]
-    return values.new_tensor(found).reshape(values.shape[:-1])
+    rows = values[None].flatten(0, -2)
+    are_whole = (rows == rows.round()).all(-1) & (rows.abs().sum(-1) < 2.0**53)
+    sums = rows.sum(-1)  # of integers, without rounding
+    for i in (~are_whole).nonzero()[:, 0].tolist():
+        sums[i] = exact.sum_once(*np.unique(rows[i].cpu().numpy(), return_counts=True))
+    return sums.reshape(values.shape[:-1])
 
 
 def _of_independent(
