@@ -32,7 +32,7 @@ _EXACT = 1 << 53
 _BYTES = np.arange(256, dtype=np.uint8)[:, None]
 _OF_BYTE = 2.0 * np.unpackbits(_BYTES, axis=1, bitorder="little") - 1
 
-# A p-value, and the number of random assignments that it is from, 0 for all of them.
+# A p-value, and the number of random assignments behind it; 0 if all assignments were counted.
 SignTest: TypeAlias = tuple[float, int]
 
 
