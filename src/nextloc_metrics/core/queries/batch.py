@@ -158,7 +158,7 @@ class ArrayRows:
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""
         options: dict[str, Any] = {
-            name: x[rows] for name in _OPTIONS if (x := getattr(self, name)) is not None
+            name: values[rows] for name in _OPTIONS if (values := getattr(self, name)) is not None
         }
         preds = self.preds[rows]
         return Batch(
@@ -211,7 +211,9 @@ def read_rows(batch: Batch) -> ArrayRows:
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, shape) for name, x in (groups or {}).items()}
     read: dict[str, Any] = {
-        name: as_tensor(name, x) for name in _OPTIONS if (x := getattr(batch, name)) is not None
+        name: as_tensor(name, values)
+        for name in _OPTIONS
+        if (values := getattr(batch, name)) is not None
     }
     for name, option in read.items():
         if option.shape[: len(shape)] != shape:
