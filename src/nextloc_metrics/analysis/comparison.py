@@ -26,8 +26,7 @@ from nextloc_metrics.core.queries.messages import short
 PValue = Literal["exact", "draws", "t"]
 PairNames = tuple[str, str]
 
-# Random sign assignments of a test; there are more if fewer than `_BELOW` of them would be as far
-# from 0 as the smallest p-value that Holm's method needs.
+# Random sign assignments of a test; more if fewer than `_BELOW` would have the p that Holm needs.
 _DRAWS = 10_000
 _BELOW = 10
 

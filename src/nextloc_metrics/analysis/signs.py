@@ -21,10 +21,9 @@ MOST_EXACT_SIGNS = 16
 _MOST_EXACT_STEPS = 1 << 24
 _MOST_DRAWN = 1 << 36
 
-# How many signs are drawn at once, so that a cache holds them. A test with `ENOUGH` draws at least
-# as far from 0 as its sum needs no more.
+# How many signs are drawn at once, so that a cache holds them.
 _DRAWN, _FEWEST_DRAWN = 1 << 16, 256
-ENOUGH = 100
+ENOUGH = 100  #: a test with this many draws as far from 0 as its sum needs no more
 
 # Sums of float64 integers up to this are exact.
 _EXACT = 1 << 53
@@ -33,7 +32,7 @@ _EXACT = 1 << 53
 _BYTES = np.arange(256, dtype=np.uint8)[:, None]
 _OF_BYTE = 2.0 * np.unpackbits(_BYTES, axis=1, bitorder="little") - 1
 
-# A p-value, and the number of random assignments that it is from, 0 for all of them.
+# A p-value, and the number of random assignments behind it; 0 if all assignments were counted.
 SignTest: TypeAlias = tuple[float, int]
 
 

@@ -186,10 +186,7 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the starts of the locations' rows, int64 `[C + 1]`, and their rising neighbours.
-
-        A location is its own neighbour.
-        """
+        """Return where rows start, int64 `[C + 1]`, and rising ids of neighbours, itself too."""
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
             self._near[km] = self._find_neighbours(km)

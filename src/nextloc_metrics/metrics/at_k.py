@@ -9,10 +9,9 @@ from nextloc_metrics.core.scoring.formulas import Denominator, Divisor, Gain, Id
 class AccuracyAtK(RankingMetric):
     r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
 
-    The share of queries with at least one relevant location among the first `k` candidates; for
-    one relevant location, recall at k. An unretrieved location (not in the list, or scored NaN or
-    -inf) is a miss for every `k`. `k` is a positive integer, and may exceed the number of
-    candidates.
+    The share of queries with at least one relevant location among the first `k` candidates; for one
+    relevant location, recall at k. An unretrieved location (not in the list, or scored NaN or -inf)
+    is a miss for every `k`. `k` is a positive integer, and may exceed the number of candidates.
 
     Expectation under ties, for one relevant location: m / e, where `e` candidates are tied (the
     location included) and `m` ranks of this tied block lie within the first `k`.

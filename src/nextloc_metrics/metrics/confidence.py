@@ -43,7 +43,7 @@ class Reliability(NamedTuple):
 
 
 class ConfidenceTally(DistributionMetric):
-    """Base class of the metrics of confidence: a histogram that all of them share.
+    """Base class of the metrics of confidence, which share one histogram.
 
     The confidence c of a query is the probability of its best candidate, and it is correct if this
     is the target; of tied best candidates each is the answer equally often, so a query may be half

@@ -56,9 +56,8 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float) -> Tens
 
     The nearest are matched first, and equally near ones by (first index, second index).
 
-    The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of
-    those of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is
-    shorter than n.
+    The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of those
+    of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is shorter than n.
 
     Args:
         pairs: the sequences.

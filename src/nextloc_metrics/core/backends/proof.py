@@ -179,7 +179,7 @@ _RELEVANT = torch.from_numpy(
     np.array(
         [
             [511, 0, 522],
-            [4, 303, 5],  # beside a NaN, and two of them
+            [4, 303, 5],  # beside one NaN, and beside two
             [0, 1, 3],  # -0.0, 0.0 and another
             [7, 10, 12],  # -inf, inf and another
             [0, 1, 2],

@@ -18,7 +18,6 @@ UNRETRIEVED = 1 << 62
 #: an id that no list holds, not even as padding
 UNLISTED = -1 << 63
 
-
 #: the bins of columns and of rows
 Bins = tuple[Tensor, Tensor]
 

@@ -112,7 +112,7 @@ class Result:
 
     @property
     def _card(self) -> dict[str, Any]:
-        """The facts that are shown; those that are 0 are left out, but for the queries."""
+        """The facts that are shown; facts that are 0 are left out, except the queries."""
         facts = getattr(self, "card", {}).items()
         return {x.replace("_", " "): y for x, y in facts if x == "queries" or y is True or y != 0}
 

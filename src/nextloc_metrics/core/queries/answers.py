@@ -22,7 +22,6 @@ NAMES = (*OUTCOMES, "objects")
 #: the end of a rule if nobody knows which queries should have an answer
 UNSEEN = "missing answers cannot be seen (`--truth`, `Answers.at`)"
 
-
 # Longer lists with many repeats would be taken for visit counts. Repeats count nothing.
 _LONG = 64
 

@@ -35,11 +35,11 @@ class Batch:
     `preds` (also `Answers` or `ScoredLists`), `target`, `mask`, `groups`, `exclude`,
     `exempt_target`, `confidence` and `extra` are as for `RankingMetric.update`, `ignore_index` and
     `validate_args` as for `RankingMetric`; `grades` are those of several relevant ids, in the shape
-    of `target`.
-    `absent`, bool `[N]`, is true of a row that stands for predictions that are missing. `scores`,
-    floating in the shape of lists, are those of their ids, which fall along a list: neighbours with
-    equal scores are tied, and stand in the order of their ids. `counts` are what only the reader of
-    the rows knows, by the names of an evaluation's card, such as `{"broken_answers": 1}`.
+    of `target`. `absent`, bool `[N]`, is true of a row that stands for missing predictions.
+    `scores`, floating in the shape of lists, are those of their ids, which fall along a list:
+    neighbours with equal scores are tied, and stand in the order of their ids. `counts` are what
+    only the reader of the rows knows, by the names of an evaluation's card, such as
+    `{"broken_answers": 1}`.
     """
 
     preds: Any
@@ -158,7 +158,7 @@ class ArrayRows:
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""
         options: dict[str, Any] = {
-            name: x[rows] for name in _OPTIONS if (x := getattr(self, name)) is not None
+            name: values[rows] for name in _OPTIONS if (values := getattr(self, name)) is not None
         }
         preds = self.preds[rows]
         return Batch(
@@ -205,15 +205,15 @@ def read_rows(batch: Batch) -> ArrayRows:
     if len(shape) not in (1, 2) or not is_fit:
         raise ValueError(
             "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, or be "
-            "[N, T, C or K] and [N, T] or [N, T, M], got "
-            f"{describe(preds)} and {describe(target)}."
+            f"[N, T, C or K] and [N, T] or [N, T, M], got {describe(preds)} and {describe(target)}."
         )
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, shape) for name, x in (groups or {}).items()}
-    options = {name: getattr(batch, name) for name in _OPTIONS}
     read: dict[str, Any] = {
-        name: as_tensor(name, x) for name, x in options.items() if x is not None
+        name: as_tensor(name, values)
+        for name in _OPTIONS
+        if (values := getattr(batch, name)) is not None
     }
     for name, option in read.items():
         if option.shape[: len(shape)] != shape:

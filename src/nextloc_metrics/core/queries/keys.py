@@ -81,7 +81,7 @@ def key_of_other(numbers: Any) -> Integers:
 
 
 def keys_of_integers(ids: Tensor) -> Tensor:
-    """Return the keys of int64 ids, of any shape; nothing waits for a device."""
+    """Return the keys of int64 ids in any shape, without waiting for a device."""
     is_far = (ids >= LIMIT) | (ids < -LIMIT)
     if ids.is_cpu:
         if not is_far.any():

@@ -32,7 +32,7 @@ class NotInRecordError(ValueError):
 
 @dataclass(eq=False)
 class Queries:
-    """The queries of a batch, whatever is predicted for them.
+    """The queries of a batch, without their predictions.
 
     Attributes:
         shape: the shape of the queries, such as `[N]` or `[N, T]`.

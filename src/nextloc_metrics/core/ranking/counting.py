@@ -280,7 +280,7 @@ def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor
 
 
 def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:
-    """Raise if a row that is counted is no list of ids, whatever the other rows are."""
+    """Raise if a row that is counted is no list of ids; other rows may hold anything."""
     if not lists.numel():
         return
     lowest = int(lists.amin())

@@ -39,8 +39,7 @@ class DistinctRanks(NamedTuple):
 def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
     """Return the ranks of a batch of one relevant location per query, without ties.
 
-    None if metrics may read more of a query than its rank, or if counting costs more than the
-    `num_means` means of scores that it shortens.
+    None if a query has more than a rank, or if counting does not pay for `num_means` means.
     """
     if len(ranking.above) * num_means < FEWEST_SCORES or must_not_sync(ranking.above):
         return None

@@ -56,8 +56,7 @@ def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -
     if exclude.ndim != len(queries) + 1 or exclude.shape[:-1] != queries or not fits:
         raise ValueError(
             f"`exclude` must have the shape of the queries, {short(queries)}, and one more "
-            "dimension: ids, or a bool for every candidate, got "
-            f"{describe(exclude)}."
+            f"dimension: ids, or a bool for every candidate, got {describe(exclude)}."
         )
     if exclude.device != relevant.ids.device:
         raise ValueError(

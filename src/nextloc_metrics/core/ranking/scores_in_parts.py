@@ -74,19 +74,16 @@ def find_ranks_in_products(
     # products of half precision would tie candidates that the embeddings tell apart
     queries = queries.to(torch.promote_types(queries.dtype, torch.float32))
     repeats = _find_repeats(table)
-    step = chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries)))
-    step = min(len(table.rows), step)
+    step = min(len(table.rows), chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries))))
     # the kept scores of repeated rows need no more memory than a chunk
     elements = step * len(queries)
     rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
     rows = max(1, rows)
     parts = []
     for start in range(0, max(1, len(queries)), rows):
-        block = slice(start, start + rows)
-        left_out = None if excluded is None else excluded[block]
-        parts.append(
-            _find_in_block(queries[block], table, ids[block], left_out, repeats, step, top)
-        )
+        part = slice(start, start + rows)
+        left_out = None if excluded is None else excluded[part]
+        parts.append(_find_in_block(queries[part], table, ids[part], left_out, repeats, step, top))
     return Found.cat(parts)
 
 

@@ -53,7 +53,6 @@ _NUMBERS, _NUMBERS_ON_DEVICES = 1 << 16, 1 << 22
 # A bound on the number of candidates where it is not read from the device.
 _MOST_CANDIDATES = 1 << 31
 
-
 # How the parts of a formula are written.
 _NAMES = {
     "count": "1",

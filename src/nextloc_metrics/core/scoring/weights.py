@@ -82,8 +82,8 @@ def first_of_several(
     The block begins after rank `above`, and `relevant` of its candidates are relevant, in random
     order. The first of them is at rank above + q with the probability
     C(tied - q, relevant - 1) / C(tied, relevant). The value is the sum over q <= `within` of this
-    probability times the weight of the rank: rank by rank up to 256, and by `_add_beyond`, with an
-    error below 10^-13, for larger q. The memory of a row is constant.
+    probability times the weight of the rank: rank by rank up to 256, and then by Euler-Maclaurin
+    and Gauss-Legendre over intervals of doubling length, with an error below 10^-13.
 
     The tensors are float64 `[N]`; `longest` is a bound on q, and `weight` is not `"count"`.
     """
@@ -114,11 +114,7 @@ def first_of_several(
 def _add_beyond(
     total: Tensor, summand: Callable[[Tensor], Tensor], last: Tensor, longest: int
 ) -> Tensor:
-    """Add to `total` the sum of a smooth function from 257 to `last`, by Euler-Maclaurin.
-
-    The sum is an integral, by Gauss-Legendre over intervals of doubling length, corrected by the
-    slopes of the function at both ends.
-    """
+    """Add the sum of a smooth function from 257 to `last`, an integral corrected at its ends."""
     nodes, weights = _quadrature(total.device).T
     end = last[:, None] + 0.5
     start = SUMMED_RANKS + 0.5
