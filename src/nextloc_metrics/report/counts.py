@@ -81,12 +81,9 @@ class Counted:
         fed: dict[Feed | None, list[RecordMetric]] = {}
         for feed, parts in made:
             self.parts |= parts
-            fed.setdefault(feed, []).extend(x for one in parts.values() for x in one.members())
-        self._members = {
-            f"{part}/{name}": member
-            for part, collection in self.parts.items()
-            for name, member in collection.named_members()
-        }
+            named = {f"{part}/{x}": y for part, of in parts.items() for x, y in of.named_members()}
+            self._members |= named
+            fed.setdefault(feed, []).extend(named.values())
         self._plans = {feed: Plan(members) for feed, members in fed.items() if members}
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()

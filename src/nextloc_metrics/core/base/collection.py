@@ -159,7 +159,9 @@ class RankingCollection(NamedMembers):
 
     def _check_groups(self, batch: Batch) -> None:
         """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
-        if batch.groups is not None and not any(map(_reads_groups, self.members())):
+        if batch.groups is not None and not any(
+            x.group_kind or getattr(x._needs, "groups", False) for x in self.members()
+        ):
             raise ValueError(
                 "`groups` must be None without a metric that reads them; pass them to "
                 "`Grouped(metric)`, or let `needs` of your own be `Needs(groups=True)`."
@@ -395,10 +397,6 @@ class RankingCollection(NamedMembers):
         batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, extra)
         ranking: Ranking = self.plan.read(batch)[Ranking]
         return ranking
-
-
-def _reads_groups(member: Any) -> bool:
-    return member.group_kind is not None or getattr(member._needs, "groups", False)
 
 
 def has_bounds(member: RecordMetric) -> bool:
