@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.analysis.f1_intervals import is_few
-from nextloc_metrics.core.base.collection import RankingCollection
+from nextloc_metrics.core.base.collection import has_bounds
+from nextloc_metrics.core.base.fixes import unrounded
 from nextloc_metrics.core.base.grouped import ClusteredGroups, Grouped
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.base.plan import Plan
@@ -58,7 +59,7 @@ class Counted:
         self.card, self.longest = Counter[str](), 0  # and the length of the longest list
         self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
         self.parts: Parts = {}  # all collections of metrics by name
-        self.table: Parts = {}  # those of them that are rows of the first table
+        self._rows: list[tuple[str, Any]] = []  # of the first table
         self.own: dict[str, Parts] = {}  # those of each part of the user
         self._members: dict[str, Any] = {}  # their metrics, by the names of their states
         self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
@@ -67,8 +68,9 @@ class Counted:
 
     def _make_parts(self, known: Setting) -> None:
         """Make all collections, those of the first table before the others."""
-        self.table = table = make_table(known)
-        names = Counter(name for name, _ in self.rows())
+        table = make_table(known)
+        self._rows = [row for one in table.values() for row in one.named_members()]
+        names = Counter(name for name, _ in self._rows)
         check_free([name for name, number in names.items() if number > 1], known.further_metrics)
         made: list[tuple[Feed | None, Parts]] = [(None, table), (None, make_beside(known, table))]
         made += make_references(known, table)
@@ -79,12 +81,9 @@ class Counted:
         fed: dict[Feed | None, list[RecordMetric]] = {}
         for feed, parts in made:
             self.parts |= parts
-            fed.setdefault(feed, []).extend(x for one in parts.values() for x in one.members())
-        self._members = {
-            f"{part}/{name}": member
-            for part, collection in self.parts.items()
-            for name, member in collection.named_members()
-        }
+            named = {f"{part}/{x}": y for part, of in parts.items() for x, y in of.named_members()}
+            self._members |= named
+            fed.setdefault(feed, []).extend(named.values())
         self._plans = {feed: Plan(members) for feed, members in fed.items() if members}
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
@@ -121,8 +120,8 @@ class Counted:
         batch = replace(batch, groups=groups or None)
         records = self._plans[None].read(batch)
         for feed, plan in self._plans.items():
-            fed = Batch(records, None) if feed is None else feed(batch, records)
-            plan.update(fed, count=True)
+            read = records if feed is None else plan.read(feed(batch, records))
+            plan.add(plan.tally_read(read), count=True)
         ranking: Ranking = records[Ranking]
         known, target = self.setting.num_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
@@ -166,10 +165,12 @@ class Counted:
         """Return the names of groups of one kind, and the values of its metrics in their order."""
         collection, (names, keys) = self.parts[f"by {kind}"], self.groups_of(kind)
         results = collection.results(self.setting.confidence_level)
-        members: dict[str, Any] = dict(collection.named_members())
+        members: list[tuple[str, Any]] = collection.named_members()
+        places = {name: _places_of(keys, member.groups) for name, member in members}
 
         def align(name: str, values: Tensor, missing: float = math.nan) -> Tensor:
-            return _in_order_of(keys, members[name].groups, values, missing)
+            aligned = values.new_full((len(keys),), missing)
+            return aligned.index_copy(0, places[name], values)
 
         return names, results._replace(
             values={x: align(x, y) for x, y in results.values.items()},
@@ -182,7 +183,8 @@ class Counted:
     def clusters_of(self, kind: str, member: ClusteredGroups) -> dict[str, int]:
         """Return the number of users, or what else is independent, by name of the group."""
         names, keys = self.groups_of(kind)
-        found = _in_order_of(keys, member.groups, member.clusters_by_group, 0)
+        places = _places_of(keys, member.groups)
+        found = torch.zeros_like(keys).index_copy(0, places, member.clusters_by_group)
         return dict(zip(names, found.tolist(), strict=True))
 
     def describe(self) -> dict[str, Any]:
@@ -230,7 +232,8 @@ class Counted:
         for kind in [x for x in kinds if x in self.kinds]:
             members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
             for name, grouped in members:
-                sums = grouped.group_sums[grouped.group_sums[:, 2] > 0]
+                sums = grouped.group_sums
+                sums = sums[sums[:, 2] > 0]
                 if cluster is None and len(sums) < _FEWEST_GROUPS:
                     continue
                 by_group = intervals.of_clusters(sums)
@@ -264,14 +267,15 @@ class Counted:
 
     def rows(self) -> list[tuple[str, Any]]:
         """Return name and metric of each row of the table of all queries."""
-        return [row for one in self.table.values() for row in one.named_members()]
+        return self._rows
 
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Compute the intervals of the first table by row; they are clustered if asked."""
-        level, collection = self.setting.confidence_level, RankingCollection(dict(self.rows()))
+        level, members = self.setting.confidence_level, self._rows
         if self.sampled_by:
-            collection = self.parts["cluster"]
-        found = collection.results(level, count=False).intervals
+            members = self.parts["cluster"].named_members()
+        with unrounded():
+            found = {name: x.interval(level) for name, x in members if has_bounds(x)}
         empty = self._of_one_target()
         of_f1 = {name: x for name, x in self.left_out().items() if name not in empty}
         found |= {name: x.estimate().interval(level) for name, x in of_f1.items()}
@@ -365,8 +369,7 @@ class Counted:
             mine.merge_state(others)
 
 
-def _in_order_of(keys: Tensor, groups: Tensor, values: Tensor, missing: float) -> Tensor:
-    """Return a value for each of `keys`, of values of some of them; `missing` for the others."""
+def _places_of(keys: Tensor, groups: Tensor) -> Tensor:
+    """Return where groups are among `keys`, all of which they are."""
     rising, order = keys.sort()
-    at = order[torch.searchsorted(rising, groups)]
-    return values.new_full((len(keys),), missing).index_copy(0, at, values)
+    return order[torch.searchsorted(rising, groups)]

@@ -96,7 +96,11 @@ def make_beside(known: Setting, table: Parts) -> Parts:
         if isinstance(x, LocationTally) and has_jackknife(x)
     }
     for ties in BOUNDS:
-        found[ties] = {x: _with_ties(one, ties) for x, one in means.items() if _has_ties(one)}
+        found[ties] = {
+            name: type(x)(**{**x.options, "ties": ties})
+            for name, x in means.items()
+            if _has_ties(x)
+        }
     if known.locations is not None:
         found["map"] = {"acc_at_1": Grouped(AccuracyAtK(1), len(known.locations), by=TARGET)}
     parts = {name: RankingCollection(of) for name, of in found.items()}
@@ -153,8 +157,3 @@ def _has_ties(metric: Any) -> bool:
     """Whether other `ties` of a metric are bounds of its score, an expectation over ties."""
     is_expected = isinstance(metric, RankingMetric) and metric.averages_ties
     return is_expected and hasattr(type(metric).__init__, "hands_on")
-
-
-def _with_ties(metric: Any, ties: Ties) -> Any:
-    """Return a metric of this library with other ties."""
-    return type(metric)(**{**metric.options, "ties": ties})

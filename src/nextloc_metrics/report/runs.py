@@ -71,9 +71,8 @@ class Measures:
         _check_fractions("metrics", own)
         number = options.num_locations or form.candidates
         headline = make_headline(number, form.has_several, options.k, options.measures, own)
-        members: dict[str, Any] = dict(headline.named_members())
+        self.members = members = dict[str, Any](headline.named_members())
         _check_fractions("measures", members)
-        self.members = members
         self.f1 = {
             x: y for x, y in members.items() if isinstance(y, LocationTally) and has_jackknife(y)
         }
@@ -95,31 +94,31 @@ def count_run(
     level, form = options.confidence_level, Form.of(rows)
     if form not in by_form:
         by_form[form] = Measures(form, options)
-    of, card, longest, answers = by_form[form], Counter[str](), 0, list[Tensor]()
-    means, others = of.means, of.others
+    measures, card, longest = by_form[form], Counter[str](), 0
+    means, others, answers = measures.means, measures.others, list[Tensor]()
     others.reset()
     parts: dict[str, list[Tensor]] = {key: [] for key in means}
     for batch in rows.chunks():
         batch = replace(batch, groups=None, exempt_target=options.exempt_target).read()
-        records = of.plan.read(batch)
+        records = measures.plan.read(batch)
         ranking: Ranking = records[Ranking]
-        counts, of_batch = count_rows(of.setting, batch, ranking)
+        counts, of_batch = count_rows(measures.setting, batch, ranking)
         card.update(counts)
         longest = max(longest, of_batch)
         others.update(records)
         for kind, record in records.items():
-            of_kind, table = (
-                {x: y for x, y in means.items() if y.record is kind},
-                ScoreTable(record),
-            )
-            table.add({metric._score_name: metric for metric in of_kind.values()})
-            for key, metric in of_kind.items():
-                found, counted = table.of(metric._score_name)
-                parts[key].append(found.clamp(0, 1).masked_fill(~counted, torch.nan))
-        if of.f1:
+            table, own = ScoreTable(record), {x: y for x, y in means.items() if y.record is kind}
+            table.add({metric._score_name: metric for metric in own.values()})
+            for key, metric in own.items():
+                each, counted = table.of(metric._score_name)
+                parts[key].append(each.clamp(0, 1).masked_fill(~counted, torch.nan))
+        if measures.f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
-    of_lists, doubts = (of.setting, card, longest), dict[str, str]()  # of few groups with hits
+    of_lists, doubts = (
+        (measures.setting, card, longest),
+        dict[str, str](),
+    )  # of few groups with hits
     every = sums_of(torch.stack([*scores.values()]), clusters)
     for (key, metric), sums in zip(means.items(), every, strict=True):
         estimate, better = mean_of(sums), metric.higher_is_better
@@ -129,13 +128,13 @@ def count_run(
             doubts[f"interval_of_{key}"] = text
     beside: dict[str, Any] = {
         "card": {name: number for name, number in card.items() if name != "queries"} | doubts,
-        "notes": note_lists(*of_lists, of.members),
-        "cuts": cut_by_lists(of.members.items(), *of_lists),
+        "notes": note_lists(*of_lists, measures.members),
+        "cuts": cut_by_lists(measures.members.items(), *of_lists),
     }
-    members = [*of.members.items()]
-    model = Model({x: columns[x] for x in of.members}, members, {}, clusters, **beside)
+    columns = {name: columns[name] for name in measures.members}
+    model = Model(columns, [*measures.members.items()], {}, clusters, **beside)
     target, decided = torch.cat(answers, 1) if answers else (rows.target, rows.target)
-    return _with_f1(model, scores, of.f1, (target, decided), level)
+    return _with_f1(model, scores, measures.f1, (target, decided), level)
 
 
 def _with_f1(

@@ -293,10 +293,9 @@ def name_state(metric: Any) -> str:
     It holds the options that an update reads.
     """
     cls = type(metric)
-    kind = vars(cls).get("shared_state") or cls.__qualname__
     of_update = [name for name in cls._read_by_update if name in metric._options]
-    name = f"{kind}({describe_options(cls, metric._options, of_update)}){cls._namesake}"
-    name = name_of(cls).removesuffix(cls.__qualname__) + name
+    options = describe_options(cls, metric._options, of_update)
+    name = f"{cls._kind_of_state}({options}){cls._namesake}"
     # PyTorch splits names at dots
     return name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
 

@@ -159,7 +159,9 @@ class RankingCollection(NamedMembers):
 
     def _check_groups(self, batch: Batch) -> None:
         """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
-        if batch.groups is not None and not any(map(_reads_groups, self.members())):
+        if batch.groups is not None and not any(
+            x.group_kind or getattr(x._needs, "groups", False) for x in self.members()
+        ):
             raise ValueError(
                 "`groups` must be None without a metric that reads them; pass them to "
                 "`Grouped(metric)`, or let `needs` of your own be `Needs(groups=True)`."
@@ -217,7 +219,7 @@ class RankingCollection(NamedMembers):
             intervals = {
                 name: member.interval(confidence_level)
                 for name, member in self.named_members()
-                if _has_bounds(member) and confidence_level is not None
+                if has_bounds(member) and confidence_level is not None
             }
             counting = self.named_members() if count else []
             numbers = {name: count_queries(member) for name, member in counting}
@@ -371,7 +373,7 @@ class RankingCollection(NamedMembers):
             member.reset()
             if isinstance(member, MeanMetric) and member.is_mean:
                 copies[name] = Grouped(member, **options)
-            elif _has_bounds(member):
+            elif has_bounds(member):
                 raise TypeError(
                     f"{short(member)} has an interval that cannot be clustered: it is not a mean "
                     "of per-query scores; leave it out."
@@ -397,11 +399,7 @@ class RankingCollection(NamedMembers):
         return ranking
 
 
-def _reads_groups(member: Any) -> bool:
-    return member.group_kind is not None or getattr(member._needs, "groups", False)
-
-
-def _has_bounds(member: RecordMetric) -> bool:
+def has_bounds(member: RecordMetric) -> bool:
     """Whether the value has one interval, and is no dict of values with one each."""
     return member.has_interval and not member.key_labels
 

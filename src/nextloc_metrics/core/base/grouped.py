@@ -23,7 +23,7 @@ from nextloc_metrics.core.queries.keys import NO_KEY, key_of
 from nextloc_metrics.core.queries.messages import clip, short
 from nextloc_metrics.core.queries.record import Record
 
-check_size = partial(check_positive, most=LARGEST_STATE)
+check_size = or_none(partial(check_positive, most=LARGEST_STATE))
 Average = Literal["groups", "queries"]
 
 # What the groups have from their metric.
@@ -53,26 +53,26 @@ class Gap(NamedTuple):
 
 
 def sum_by_keys(
-    record: Record, by: Sequence[str | None], scores: Tensor, counted: Tensor, is_bounded: bool
+    record: Record, by: tuple[str | None, ...], scores: Tensor, counted: Tensor, is_bounded: bool
 ) -> KeyedSums:
     """Return the sums of scores by groups of one or several kinds.
 
     The keys of many rows are sorted here, once for all metrics that count the same queries.
     """
-    kinds = [record.group_of(name) for name in by]
-    first, *others = [record.names_of(name) for name in by]
-    names = {**first, **{x: y for of in others for x, y in of.items()}} if any(others) else first
+    kinds, names = record.once(by, partial(_read_kinds, record, by))
     rows = exact.rows_of(scores, counted, is_bounded).to(record.device)
-    is_counted = counted.to(record.device)
-
-    def read() -> Tensor:
-        return torch.stack(kinds, 1).masked_fill(~is_counted[:, None], NO_KEY)
-
+    keys = kinds.masked_fill(~counted.to(record.device)[:, None], NO_KEY)
     if len(rows) <= KeyedSums.sorted_at_once or not rows.is_cpu:
-        return KeyedSums([torch.cat([read(), rows], 1)], len(by), names)
-    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(read()))
+        return KeyedSums([torch.cat([keys, rows], 1)], len(by), names)
+    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(keys))
     summed = rows.new_zeros(len(distinct), rows.shape[1]).index_add(0, numbers, rows)
     return KeyedSums([torch.cat([distinct, summed], 1)], len(by), names)
+
+
+def _read_kinds(record: Record, by: Sequence[str | None]) -> tuple[Tensor, dict[int, str]]:
+    """Return the groups of several kinds of each query, int64 `[N, K]`, and the texts of keys."""
+    kinds = torch.stack([record.group_of(name) for name in by], 1)
+    return kinds, {x: y for name in by for x, y in record.names_of(name).items()}
 
 
 def _copy_validating(metric: MeanMetric, validate_args: bool) -> MeanMetric:
@@ -165,7 +165,7 @@ class Grouped(RecordMetric):
                 metric = _copy_validating(metric, kwargs["validate_args"])
         labels, group = _read_labels("labels", labels), as_number(group)
         number = len(labels) if num_groups is None and labels is not None else num_groups
-        number = or_none(check_size)("num_groups", number)
+        number = check_size("num_groups", number)
         if labels is not None and len(labels) != number:
             raise ValueError(
                 f"`labels` must name each of the {number} groups, got {len(labels)} names."
@@ -243,10 +243,10 @@ class Grouped(RecordMetric):
     @sums(scores_of=lambda self: self.metric)
     def tally(self, record: Record) -> Any:
         scores, counted = self.metric.scores_of(record)
-        groups, is_bounded = record.group_of(self.by), self.metric._is_bounded
+        is_bounded = self.metric._is_bounded
         if self.num_groups is None:
-            return sum_by_keys(record, [self.by], scores, counted, is_bounded)
-        groups = groups.masked_fill(~record.counted, 0).to(scores.device)
+            return sum_by_keys(record, (self.by,), scores, counted, is_bounded)
+        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
         by_group = exact.tally_by(groups, self.num_groups, scores, counted, is_bounded)
         return by_group.to(record.device)
 

@@ -19,6 +19,7 @@ from nextloc_metrics.core.base.annotated_options import (
     FixedModules,
     declare_options,
     describe_options,
+    name_of,
     name_state,
     read_options,
     restore_option,
@@ -143,6 +144,7 @@ class RecordMetric(BaseMetric, ABC):
     _scores_of: ClassVar[Any] = None
     _decisions_of: ClassVar[Any] = None
     _held_by_backends: ClassVar[bool | None] = None
+    _kind_of_state: ClassVar[str] = ""
     _namesake: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -152,6 +154,8 @@ class RecordMetric(BaseMetric, ABC):
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = RecordMetric._names[name] = RecordMetric._names.get(name, 0) + 1
         cls._namesake = f"#{number}" if number > 1 else ""
+        kind = vars(cls).get("shared_state") or cls.__qualname__
+        cls._kind_of_state = name_of(cls).removesuffix(cls.__qualname__) + kind
         cls._scores_of = mark_of(cls.tally, "scores_of")
         cls._decisions_of = mark_of(cls.tally, "decisions_of")
         cls._held_by_backends = mark_of(cls.check, "held_by_backends")

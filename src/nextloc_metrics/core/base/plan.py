@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -111,12 +111,9 @@ class Plan:
     def _rest(self) -> dict[frozenset[int], tuple[list[int], dict[type[Record], Any]]]:
         """What is left when a backend has summed some kinds, by the numbers of these."""
         every = frozenset(self._formulas), frozenset((*self._formulas, *self._num_locations))
-        return {summed: self._rest_of(summed) for summed in {frozenset[int](), *every}}
-
-    def _rest_of(self, summed: Iterable[int]) -> tuple[list[int], dict[type[Record], Any]]:
-        """Return the kinds that are not summed, and what they read."""
-        rest = [number for number in range(len(self.kinds)) if number not in summed]
-        return rest, self._needs_of(rest)
+        numbers = range(len(self.kinds))
+        left = {x: [i for i in numbers if i not in x] for x in {frozenset[int](), *every}}
+        return {summed: (rest, self._needs_of(rest)) for summed, rest in left.items()}
 
     def _needs_of(self, numbers: Sequence[int]) -> dict[type[Record], Needs]:
         """Return what some kinds read, by their records."""
@@ -228,17 +225,28 @@ class Plan:
 
     def tally(self, batch: Batch) -> list[Any]:
         """Return what a batch adds, by the kind of metric, for `add`; or raise."""
-        for metric in self._metrics:
-            if not _OF_CLASS.isdisjoint(vars(metric)):
-                _refuse_method(metric)
         if isinstance(batch.preds, Record | Records):
-            tallies = self._tally(self.read(batch), range(len(self.kinds)))
-        else:
-            tallies = self._sum_directly(batch) or {}
-            numbers, needs = self._rest[frozenset(tallies)]
-            if numbers:
-                tallies |= self._tally(self._read(self._convert(batch), needs), numbers)
+            return self.tally_read(self.read(batch))
+        self._check_methods()
+        tallies = self._sum_directly(batch) or {}
+        numbers, needs = self._rest[frozenset(tallies)]
+        if numbers:
+            tallies |= self._tally(self._read(self._convert(batch), needs), numbers)
         return [tallies[number] for number in range(len(self.kinds))]
+
+    def tally_read(self, records: Records) -> list[Any]:
+        """Do what `tally` does, of records that `read` returned."""
+        self._check_methods()
+        return [*self._tally(records, range(len(self.kinds))).values()]
+
+    def _check_methods(self) -> None:
+        """Raise if a metric has a method of its own that is that of the class."""
+        for metric in self._metrics:
+            if names := sorted(_OF_CLASS & vars(metric).keys()):
+                raise AttributeError(
+                    f"`{names[0]}` of {short(metric)} is fixed, because its state depends on it; "
+                    "define it in a subclass."
+                )
 
     def _tally(self, records: Records, numbers: Sequence[int]) -> dict[int, Any]:
         """Return the summands of some kinds, which have checked their records."""
@@ -246,11 +254,10 @@ class Plan:
         for kind in kinds:
             check(kind, records[kind.record])
         with remembering(records.values()):
-            for record, of_record in records.items():
-                means = (self._means[number] for number in numbers)
-                own = {x._score_name: x for x in means if x and x.record is record}
-                if own:
-                    score_together(of_record, own)
+            means = [x for x in (self._means[number] for number in numbers) if x]
+            for read in dict.fromkeys(mean.record for mean in means):
+                own = {mean._score_name: mean for mean in means if mean.record is read}
+                score_together(records[read], own)
             summands = [kind.tally(records[kind.record]) for kind in kinds]
         return dict(zip(numbers, summands, strict=True))
 
@@ -350,14 +357,6 @@ def dense_size(target: Tensor, decided: Tensor) -> int | None:
         return None
     size = 1 + max(int(target.max()), int(decided.max()))
     return max(1, size) if size <= _IDS_PER_QUERY * len(target) else None
-
-
-def _refuse_method(metric: Any) -> None:
-    (name, *_) = sorted(_OF_CLASS & vars(metric).keys())
-    raise AttributeError(
-        f"`{name}` of {short(metric)} is fixed, because its state depends on it; define it in a "
-        "subclass."
-    )
 
 
 def check(kind: Any, record: Any) -> None:

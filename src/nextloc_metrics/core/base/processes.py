@@ -15,7 +15,6 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics.core.base.states import KeyedState
 from nextloc_metrics.core.queries.keys import join_names
 
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
@@ -46,12 +45,12 @@ def summed_at_once(members: Sequence[Any], cached: bool) -> Iterator[None]:
         yield
     finally:
         for member in lent:
-            member.dist_sync_fn = None if _is_keyed(member) else all_reduce
+            member.dist_sync_fn = None if member.is_keyed else all_reduce
 
 
 def share_names(members: Sequence[Any]) -> None:
     """Give metrics by group the texts of keys that other processes have read; call it on all."""
-    keyed = [x for x in members if x.group_kind is not None and _is_keyed(x)]
+    keyed = [x for x in members if x.group_kind is not None and x.is_keyed]
     for group, sharing in _by_process_group(keyed):
         names: Mapping[int, str] = {}
         for member in sharing:
@@ -65,10 +64,6 @@ def share_names(members: Sequence[Any]) -> None:
             member.key_names = names
 
 
-def _is_keyed(metric: Any) -> bool:
-    return isinstance(metric._form, KeyedState)
-
-
 def _by_process_group(members: Sequence[Any]) -> list[tuple[Any, list[Any]]]:
     """Return the members whose `compute` without a cached value sums one state, by their group."""
     by_group: dict[Any, list[Any]] = {}
@@ -78,7 +73,7 @@ def _by_process_group(members: Sequence[Any]) -> list[tuple[Any, list[Any]]]:
             and member._to_sync
             and not member._is_synced
             and member.distributed_available_fn()
-            and member.dist_sync_fn is (None if _is_keyed(member) else all_reduce)
+            and member.dist_sync_fn is (None if member.is_keyed else all_reduce)
         ):
             by_group.setdefault(member.process_group, []).append(member)
     return [*by_group.items()]
@@ -89,7 +84,7 @@ def _lend_sums(members: list[Any], process_group: Any) -> list[Any]:
     # Members with one state name are summed once. All processes must agree on whether their states
     # are equal and whether cached values are outdated, so both flags are summed too.
     states = {member._state_name: member.state for member in reversed(members)}
-    forms = {member._state_name: member._form for member in members if _is_keyed(member)}
+    forms = {member._state_name: member._form for member in members if member.is_keyed}
     differs = [not torch.equal(member.state, states[member._state_name]) for member in members]
     outdated = [member._computed is None for member in members]
     dense = {name: x for name, x in states.items() if name not in forms}
@@ -111,7 +106,7 @@ def _lend_sums(members: list[Any], process_group: Any) -> list[Any]:
             member._computed = None
         if not differ:
             summed_state = sums[member._state_name]
-            if not _is_keyed(member):
+            if not member.is_keyed:
                 summed_state = summed_state.view_as(member.state)
             member.dist_sync_fn = partial(_lent_sum, summed_state)
             lent.append(member)

@@ -129,11 +129,6 @@ class _Rows:
         return [*self._by_key].index(key)
 
     @cached_property
-    def each(self) -> Sequence[Tensor]:
-        """The rows."""
-        return self.scores.unbind()
-
-    @cached_property
     def sums(self) -> Tensor:
         """What each row adds to the state of its mean, int64 `[rows, width]`."""
         return exact.tally(self.scores, self.times, self.means[0]._is_bounded)
@@ -158,7 +153,7 @@ class _Rows:
     def of_queries(self, number: int | None) -> Tensor:
         """Return a row for the queries of the batch; None for which of them count."""
         if number not in self._of_queries:
-            row = self.counted if number is None else self.each[number]
+            row = self.counted if number is None else self.scores[number]
             self._of_queries[number] = self._spread(row)
         return self._of_queries[number]
 

@@ -119,10 +119,7 @@ def check_overflow(count: Tensor) -> None:
 
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, mean square and number of the tallied scores, float64 `[...]`.
-
-    The mean is infinite if a score is.
-    """
+    """Return mean (infinite if a score is), mean square and number of scores, float64 `[...]`."""
     check_overflow(state[..., 2])
     total, squares, number, *rest = float64(state).unbind(-1)
     # 2^31 ones sum to -2^63
