@@ -225,7 +225,7 @@ def compare(
             result = compare_models(days, **given_options(Options, options))
         else:
             names = {path: name_of(path) for path in paths}
-            short = dict(zip(paths, short_names([*names.values()]), strict=True))
+            short = dict(zip(names, short_names([*names.values()]), strict=True))
             named = short if output.is_page else names
             sources = sources_of(paths, reading).items()
             result = compare_models(
