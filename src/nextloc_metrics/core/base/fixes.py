@@ -142,6 +142,18 @@ class BaseMetric(Metric):
         self._computed = None
         self._update_count = max(1, self._update_count)  # or `compute` warns of no update
 
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Replace the state by the sum over all processes until the block ends."""
+        was_synced = self._is_synced
+        try:
+            with super().sync_context(*args, **kwargs):
+                yield
+        except BaseException:
+            if self._is_synced and not was_synced:
+                self.unsync()
+            raise
+
     def _wrap_update(self, update: Any) -> Any:
         wrapped = super()._wrap_update(update)
 
@@ -169,13 +181,7 @@ class BaseMetric(Metric):
         @outside_graphs
         @wraps(compute)
         def shaped(*args: Any, **kwargs: Any) -> Any:
-            was_synced = self._is_synced
-            try:
-                return rounded(wrapped(*args, **kwargs).value, self.device)
-            except BaseException:
-                if self._is_synced and not was_synced:
-                    self.unsync()
-                raise
+            return rounded(wrapped(*args, **kwargs).value, self.device)
 
         return shaped
 

@@ -435,11 +435,12 @@ class RecordMetric(BaseMetric, ABC):
 
     def _of_all_processes(self, read: Callable[[], Value]) -> Value:
         """Return `read()`, called while the state is summed over all processes."""
-        self.sync(dist_sync_fn=self.dist_sync_fn, should_sync=self._to_sync)
-        try:
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync,
+            should_unsync=self._should_unsync,
+        ):
             return read()
-        finally:
-            self.unsync(should_unsync=self._is_synced and self._should_unsync)
 
     def _share_names(self) -> None:
         """Learn the texts of keys that other processes have read."""
