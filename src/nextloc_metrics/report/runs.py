@@ -115,10 +115,8 @@ def count_run(
         if measures.f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
     scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
-    of_lists, doubts = (
-        (measures.setting, card, longest),
-        dict[str, str](),
-    )  # of few groups with hits
+    of_lists = measures.setting, card, longest
+    doubts: dict[str, str] = {}  # where few groups have hits
     every = sums_of(torch.stack([*scores.values()]), clusters)
     for (key, metric), sums in zip(means.items(), every, strict=True):
         estimate, better = mean_of(sums), metric.higher_is_better

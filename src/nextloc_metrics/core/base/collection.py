@@ -425,7 +425,10 @@ def _members(metrics: Any) -> list[Any]:
         metrics = list(metrics.values())
     if not isinstance(metrics, Sequence) or isinstance(metrics, str | bytes):
         return [metrics]
-    return [x for one in metrics for x in ([one] if isinstance(one, Metric) else _members(one))]
+    members: list[Any] = []
+    for metric in metrics:
+        members += [metric] if isinstance(metric, Metric) else _members(metric)
+    return members
 
 
 #: One collection, or several by the names of models.

@@ -61,10 +61,14 @@ def sum_by_keys(
     """
     kinds, names = record.once(by, partial(_read_kinds, record, by))
     rows = exact.rows_of(scores, counted, is_bounded).to(record.device)
-    keys = kinds.masked_fill(~counted.to(record.device)[:, None], NO_KEY)
+    is_counted = counted.to(record.device)
+
+    def read() -> Tensor:
+        return kinds.masked_fill(~is_counted[:, None], NO_KEY)
+
     if len(rows) <= KeyedSums.sorted_at_once or not rows.is_cpu:
-        return KeyedSums([torch.cat([keys, rows], 1)], len(by), names)
-    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(keys))
+        return KeyedSums([torch.cat([read(), rows], 1)], len(by), names)
+    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(read()))
     summed = rows.new_zeros(len(distinct), rows.shape[1]).index_add(0, numbers, rows)
     return KeyedSums([torch.cat([distinct, summed], 1)], len(by), names)
 
