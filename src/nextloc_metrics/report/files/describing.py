@@ -10,7 +10,7 @@ from typing import Any
 
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.messages import short
-from nextloc_metrics.report.files.opened import open_source, roles_of
+from nextloc_metrics.report.files.opened import COLUMNS, open_source, roles_of
 from nextloc_metrics.report.files.opening import kind_of_files, pa
 from nextloc_metrics.report.files.roles import Roles, has_column
 from nextloc_metrics.report.files.sources import columns_of, count_stored
@@ -125,8 +125,7 @@ def _roles_of_columns(source: TableSource, table: Any) -> dict[str, str]:
     """Return the role of each column of the predictions, "" for none; {} of arrays and runs."""
     if isinstance(table, Mapping) or kind_of_files(table) in (*RUNS, *ARRAYS):
         return {}
-    named = {x: getattr(source, x) for x in ("preds", "target", "query", "item", "score", "rank")}
-    roles = {column: role for role, x in named.items() for column in _listed(x)}
+    roles = {column: role for role in COLUMNS for column in _listed(getattr(source, role))}
     found = {
         name: next((role for column, role in roles.items() if fnmatch(name, column)), "")
         for name in columns_of(table)

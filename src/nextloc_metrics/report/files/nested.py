@@ -7,7 +7,7 @@ import io
 import json
 import re
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from itertools import repeat
@@ -28,17 +28,11 @@ from nextloc_metrics.report.files.opening import (
 from nextloc_metrics.report.files.roles import Roles, may_be_items
 from nextloc_metrics.report.files.sources import on_disk
 from nextloc_metrics.report.files.suffixes import RUNS
+from nextloc_metrics.report.files.text_tables import keys_once
 from nextloc_metrics.report.files.wrong_tables import check_no_columns, check_truth, not_ids
 
 # the most bytes of a file of dicts
 _MOST = 1 << 30
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise KeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
-    return found
 
 
 def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False) -> Any:
@@ -61,7 +55,7 @@ def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False
         if text.lstrip()[:1] != b"{":
             return table
         try:
-            part = json.loads(text, object_pairs_hook=_once)
+            part = json.loads(text, object_pairs_hook=keys_once)
         except KeyError as error:
             raise ValueError(
                 f"{file} must hold each key once, got {short(error.args[0])} again."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import describe, short
@@ -21,12 +21,13 @@ from nextloc_metrics.report.files.wrong_tables import check_no_records
 
 _LISTS = {"padding": -1, "separator": None}
 
+#: the columns that are fields of a source
+COLUMNS = tuple(x.name for x in fields(Roles) if x.name in TableSource.__dataclass_fields__)
+
 
 def roles_of(source: TableSource, groups: Sequence[str] = (), **columns: str | None) -> Roles:
     """Return the columns of a source, with those that its use names beside it."""
-    named: Any = {
-        x: getattr(source, x) for x in ("preds", "target", "query", "item", "score", "rank")
-    }
+    named: Any = {name: getattr(source, name) for name in COLUMNS}
     return Roles(**named | columns, groups=names_of_groups(groups))
 
 

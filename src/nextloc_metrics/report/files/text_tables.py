@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial, reduce
@@ -212,17 +213,17 @@ def _explained_text(file: str, error: ValueError) -> ValueError:
     return ValueError(f"{place} must {rule}, got {short(shown)}.")
 
 
-def _broken_line(file: str, keys_once: bool) -> tuple[int, str] | None:
-    """Return the first line that is no JSON, or has a key twice if keys must be there once.
+def _broken_line(file: str, is_key_twice: bool) -> tuple[int, str] | None:
+    """Return the first line that is no JSON, or has a key twice if that is the error.
 
     Versions of DuckDB count lines in several ways.
     """
-    read = partial(json.loads, object_pairs_hook=_keys_once if keys_once else None)
+    read = partial(json.loads, object_pairs_hook=keys_once if is_key_twice else None)
     with open_bytes(file) as opened:
         for number, line in enumerate(opened, 1):
             try:
                 read(line.strip() or b"0")
-            except (ValueError, RecursionError):  # noqa: PERF203 - it ends the loop
+            except (KeyError, ValueError, RecursionError):  # noqa: PERF203 - it ends the loop
                 return number, line.strip().decode(errors="replace")
     return None
 
@@ -255,7 +256,9 @@ def _refusal(part: FilePart, row: int, name: str, holds: Mapping[str, str]) -> V
     return wrong_cell(part.place(row), what, clip(name), got, f"{why}write text or whole numbers")
 
 
-def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(found := dict(pairs)) < len(pairs):
-        raise ValueError("a key is there twice")
+def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, or raise a `KeyError` with a key that it has twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise KeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return found
