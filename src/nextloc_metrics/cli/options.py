@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial, reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from nextloc_metrics.core.described_fields import help_of
+from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.new_file import check_free, new_file
 from nextloc_metrics.core.version import __version__
 from nextloc_metrics.report.files.suffixes import APART
@@ -187,7 +188,7 @@ EVALUATING = options_of(
     click.option("--mask", help="Column of true or false; false leaves a query out."),
     WORKERS,
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
-    option_of("given", type=click.Choice(["logits", "log_probabilities", "probabilities"])),
+    option_of("given", type=click.Choice(get_args(Given))),
     option_of("exempt_target", is_flag=True),
     click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
     option_of("train_counts", ": .npy, or text with a number per line", type=FILE),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
 from nextloc_metrics.core.queries.batch import Batch, read_rows, track
@@ -28,7 +29,7 @@ from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.seen_ids import SeenIds
 from nextloc_metrics.report.files.tables import ReadAgainError, TableRows
 from nextloc_metrics.report.files.wrong_tables import check_no_records
-from nextloc_metrics.report.options import Given, Options, refuses_unknown
+from nextloc_metrics.report.options import Options, refuses_unknown
 from nextloc_metrics.report.setting import Setting, check_cluster, with_users
 from nextloc_metrics.report.source import Source
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array
 from nextloc_metrics.core.queries.batch import Batch, read_rows
@@ -22,7 +23,7 @@ from nextloc_metrics.core.queries.messages import as_column, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
 from nextloc_metrics.report.counts import Counted
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.options import Given, Options, refuses_unknown
+from nextloc_metrics.report.options import Options, refuses_unknown
 from nextloc_metrics.report.setting import Form, OwnMetrics, Setting, check_alike, check_metrics
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from nextloc_metrics.core.described_fields import described, with_field_texts
+from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.suggestions import nearest
 from nextloc_metrics.report.files.table_source import TableSource
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     Metrics: TypeAlias = Mapping[str, RecordMetric | Part] | MetricCollection
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Given = Literal["logits", "log_probabilities", "probabilities"]
 
 
 @with_field_texts

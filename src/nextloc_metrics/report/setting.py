@@ -15,7 +15,7 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics.core.base.collection import RankingCollection
 from nextloc_metrics.core.base.metric import RecordMetric
-from nextloc_metrics.core.distribution.distribution import Given
+from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import ArrayRows

@@ -7,7 +7,8 @@ from dataclasses import KW_ONLY
 from nextloc_metrics.core.base.annotated_options import PositiveNumber
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.metric import RecordMetric
-from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds, Given
+from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
+from nextloc_metrics.core.distribution.given import Given
 
 
 class DistributionMetric(RecordMetric):

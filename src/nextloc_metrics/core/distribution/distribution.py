@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.core import backends
+from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.core.queries.checks import check_candidates, is_integer
@@ -18,8 +18,6 @@ from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.record import Queries, Record
 from nextloc_metrics.core.ranking.forms import leave_out, read_exclude
 from nextloc_metrics.core.ranking.target import Relevant, read_target
-
-Given = Literal["logits", "log_probabilities", "probabilities"]
 
 
 @dataclass(frozen=True)
