@@ -47,7 +47,7 @@ from nextloc_metrics.report.runs import (
 )
 from nextloc_metrics.report.saved import is_saved
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
-from nextloc_metrics.report.setting import Form, check_cluster, with_users
+from nextloc_metrics.report.setting import Form, check_cluster, cluster_of_table, with_users
 from nextloc_metrics.report.source import Source
 
 if TYPE_CHECKING:
@@ -138,21 +138,19 @@ def compare(
     check_named("models", models, '{"gru": preds, "lstm": others}')
     given = {str(name): of for name, of in models.items()}
     level, counts = confidence_level, dict[str, dict[str, int]]()
-    if target is None:
-        given = {name: Source(of) if is_table(of) else of for name, of in given.items()}
-    if any(isinstance(of, TableSource) for of in given.values()):
-        if users is not None:
-            with_users(users, None, cluster)  # which raises if both are given
-            users, cluster = None, str(users)
-        check_sources(given, target=target, mask=mask, exclude=exclude)
-        given, target, groups, counts = _read_sources(given, cluster, key)
-    groups, cluster = with_users(users, groups, cluster)
-    options = Options(k, measures, metrics, num_locations, cluster, exempt_target, level)
     intervals.check_confidence_level(level)
     seed = as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
     check_choice("against", against, Against)
+    if target is None:
+        given = {name: Source(of) if is_table(of) else of for name, of in given.items()}
+    if any(isinstance(of, TableSource) for of in given.values()):
+        users, cluster = None, cluster_of_table(users, cluster)
+        check_sources(given, target=target, mask=mask, exclude=exclude)
+        given, target, groups, counts = _read_sources(given, cluster, key)
+    groups, cluster = with_users(users, groups, cluster)
+    options = Options(k, measures, metrics, num_locations, cluster, exempt_target, level)
     if len(given) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(given))}.")
     if target is None and any(isinstance(x, SAVED) for x in given.values()):

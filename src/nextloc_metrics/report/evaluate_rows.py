@@ -15,7 +15,7 @@ from torch import Tensor
 from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
-from nextloc_metrics.core.queries.batch import Batch, read_rows, track
+from nextloc_metrics.core.queries.batch import Batch, track
 from nextloc_metrics.core.queries.checks import check_positive
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.scored_lists import ScoredLists
@@ -30,7 +30,7 @@ from nextloc_metrics.report.files.seen_ids import SeenIds
 from nextloc_metrics.report.files.tables import ReadAgainError, TableRows
 from nextloc_metrics.report.files.wrong_tables import check_no_records
 from nextloc_metrics.report.options import Options, refuses_unknown
-from nextloc_metrics.report.setting import Setting, check_cluster, with_users
+from nextloc_metrics.report.setting import Setting, cluster_of_table, with_users
 from nextloc_metrics.report.source import Source
 
 if TYPE_CHECKING:
@@ -128,9 +128,8 @@ def evaluate(
     _check_kinds({**beside, "groups": groups, "users": users}, is_table=source is not None)
     if source is None:
         groups, cluster = with_users(users, groups, cluster)
-    elif users is not None:
-        with_users(users, None, cluster)  # which raises if both are given
-        cluster = str(users)
+    else:
+        cluster = cluster_of_table(users, cluster)
     options = Options(
         k, measures, metrics, num_locations, cluster, exempt_target, confidence_level,
         bins, train_counts, locations, given,
@@ -182,10 +181,8 @@ def _evaluate_arrays(arrays: Mapping[str, Any], options: Options, **known: Any) 
         raise TypeError(
             "`target` must be given with arrays, got None; pass the relevant id of each row."
         )
-    rows = read_rows(Batch(**arrays))
-    check_cluster(options.cluster, rows.groups)
     evaluator = Evaluator.of_setting(Setting.read(options, **known))
-    evaluator.update(Batch(**{**arrays, "groups": rows.kinds}))  # whose values are keys
+    evaluator.update(Batch(**arrays))
     return evaluator.result()
 
 

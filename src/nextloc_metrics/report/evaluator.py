@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -174,8 +174,7 @@ class Evaluator:
             raise ValueError(
                 "`update` must be called before `result`, with a batch of 0 or more rows."
             )
-        counted, self._is_shared = copy(self._counts), True
-        counted.card = counted.card.copy()
+        counted, self._is_shared = self._counts, True
         unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
         if 2 * unread > asked:
             advice = "look at some, and pass the `form` that reads them, such as json or lines"

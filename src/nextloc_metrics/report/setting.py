@@ -77,6 +77,14 @@ def with_users(users: Any, groups: Any, cluster: str | None) -> tuple[Any, str |
     return {**(groups or {}), "user": users}, "user"
 
 
+def cluster_of_table(users: Any, cluster: str | None) -> str | None:
+    """Return the column of the cluster, which `users` is short for beside a table."""
+    if users is None:
+        return cluster
+    with_users(users, None, cluster)  # which raises if both are given
+    return str(users)
+
+
 def make_headline(
     num_locations: int | None,
     has_several: bool,
@@ -382,7 +390,7 @@ def _why_not(metric: RecordMetric) -> str:
         "overrides `update`; define `score` or `tally`": (
             type(metric).update is not RecordMetric.update
         ),
-        "has a state of its own beside that of `tally`": (len(metric.metric_state) > 1),
+        "has a state of its own beside that of `tally`": len(metric.metric_state) > 1,
         "reads groups; pass `groups`": metric.group_kind is not None,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }
