@@ -634,3 +634,22 @@ def test_deterministic_algorithms() -> None:
     again.update(preds, target)
     again.update(preds, target)
     assert same(values, again.compute())
+
+
+def test_an_error_in_a_block_of_summed_states_leaves_the_own_state() -> None:
+    """TorchMetrics would keep the sum over processes, so that the next batch is added to it."""
+    metric = MRR()
+    metric.update([[3, 5]], [5])
+    own = metric.state
+    metric.distributed_available_fn = lambda: True
+    twice: Any = {"dist_sync_fn": lambda state, group=None: [state, state]}
+
+    def fail() -> None:
+        with metric.sync_context(**twice, should_sync=True):
+            assert int(metric.num_queries) == 2
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert metric.state.equal(own)
+    assert int(metric.num_queries) == 1
