@@ -224,7 +224,7 @@ class Counted:
         for name, one in self.left_out().items():
             if cluster and is_few(*(numbers := one.clusters)):
                 found[f"interval_of_{name}"] = f"none: {write_rarer(*numbers, kind=cluster)}"
-        if self.sampled_by:
+        if self.cluster:
             for name, row in rows.items():
                 if row.has_interval and name not in self.parts["cluster"]:
                     found[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
@@ -261,7 +261,7 @@ class Counted:
         return [kind for kind, keys in self._keys.items() if any(map(len, keys))]
 
     @property
-    def sampled_by(self) -> str:
+    def cluster(self) -> str:
         """The kind of groups that intervals take as independent; "" for queries."""
         return next((kind for kind in self.kinds if kind == self.setting.cluster), "")
 
@@ -272,7 +272,7 @@ class Counted:
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Compute the intervals of the first table by row; they are clustered if asked."""
         level, members = self.setting.confidence_level, self._rows
-        if self.sampled_by:
+        if self.cluster:
             members = self.parts["cluster"].named_members()
         with unrounded():
             found = {name: x.interval(level) for name, x in members if has_bounds(x)}

@@ -335,7 +335,7 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
         ]
     rows |= {groups[i]: _row(members, results, i) for i in shown}
     if isinstance(first, ClusteredGroups):  # how many users, or what else is independent
-        users = {plural(first.sampled_by): counted.clusters_of(kind, first)}
+        users = {plural(first.cluster): counted.clusters_of(kind, first)}
     return across(rows, level, [*notes, *counted.note_intervals(kind)], records, users)
 
 

@@ -66,23 +66,23 @@ class LocationAnswers(RecordMetric):
 
     Args:
         metric: its average is `"weighted"` or `"macro"`.
-        by: the key in `groups` of the groups that are independent; None for queries.
+        cluster: the key in `groups` of the groups that are independent; None for queries.
     """
 
     record = Ranking
 
     metric: Computed[LocationTally]
-    by: str | None = None
+    cluster: str | None = None
 
     @property
     def needs(self) -> Needs:
-        return Needs(top=1, groups=self.by is not None)
+        return Needs(top=1, groups=self.cluster is not None)
 
     def empty_state(self) -> FewSums:
         return FewSums([torch.zeros(0, _NUM_KEYS + 1, dtype=torch.int64)], _NUM_KEYS)
 
     def tally(self, record: Ranking) -> Any:
-        clusters = None if self.by is None else record.group_of(self.by)
+        clusters = None if self.cluster is None else record.group_of(self.cluster)
         decided, size = record.best, self.metric.num_locations
         if size is not None:  # an id that is no location has any number above them
             decided = decided.clamp(max=size)
@@ -103,7 +103,7 @@ class LocationAnswers(RecordMetric):
         return len(torch.unique(cluster)), len(with_hit), len(with_miss)
 
     def _jackknife(self) -> Jackknife:
-        return jackknife(self.metric, self.state, self.by is not None)
+        return jackknife(self.metric, self.state, self.cluster is not None)
 
     def estimate(self) -> intervals.Estimate:
         return self._jackknife().estimate()

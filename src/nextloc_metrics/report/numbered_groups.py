@@ -62,7 +62,7 @@ def _by_key(
     none = state.new_zeros(0)
     if isinstance(member, ClusteredGroups):
         groups = keys.get(str(member.by), none)[state[:, 0] >> _BITS]
-        clusters = keys.get(member.sampled_by, none)[state[:, 0] & ((1 << _BITS) - 1)]
+        clusters = keys.get(member.cluster, none)[state[:, 0] & ((1 << _BITS) - 1)]
         rows, num_keys = torch.cat([torch.stack([groups, clusters], 1), state[:, 1:]], 1), 2
     elif isinstance(member, Grouped) and member.num_groups is None:
         of = keys.get(str(member.by), none)
@@ -74,9 +74,12 @@ def _by_key(
         if member.metric.num_locations is None:  # other ids had one number, and may be locations
             decided = state[:, 2].masked_fill(state[:, 2] == (num_locations or -1), -1)
             state = torch.cat([state[:, :2], decided[:, None], state[:, 3:]], 1)
-        if member.by is None:
+        if member.cluster is None:
             return state
-        rows, num_keys = torch.cat([keys.get(member.by, none)[state[:, :1]], state[:, 1:]], 1), 3
+        rows, num_keys = (
+            torch.cat([keys.get(member.cluster, none)[state[:, :1]], state[:, 1:]], 1),
+            3,
+        )
     elif isinstance(member, LocationTally) and member.num_locations is None:
         counts = state.clone()
         counts[:, -1] = 0

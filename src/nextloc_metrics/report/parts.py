@@ -85,13 +85,13 @@ def make_beside(known: Setting, table: Parts) -> Parts:
     for kind in known.groups:
         make: Any = partial(Grouped, by=kind)
         if cluster not in (None, kind):
-            make = partial(ClusteredGroups, by=kind, sampled_by=cluster)
+            make = partial(ClusteredGroups, by=kind, cluster=cluster)
         found[f"by {kind}"] = {name: make(x) for name, x in means.items()}
     if cluster is not None:
         make = partial(Grouped, by=cluster, average="queries")
         found["cluster"] = {name: make(x) for name, x in means.items()}
     found[LEFT_OUT] = {
-        name: LocationAnswers(metric=x, by=cluster)
+        name: LocationAnswers(metric=x, cluster=cluster)
         for name, x in members
         if isinstance(x, LocationTally) and has_jackknife(x)
     }

@@ -45,9 +45,10 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
     (before, a), (after, b) = read.items()
     cuts = {x: cut_by_lists(y.rows(), y.setting, y.card, y.longest) for x, y in read.items()}
     columns = mark_cuts({x: Evaluation(y).columns["value"] for x, y in read.items()}, cuts)
-    by = a.sampled_by
-    is_shared = by and by == b.sampled_by
-    shared = len({*a.keys_of(by).tolist()} & {*b.keys_of(by).tolist()}) if is_shared else 0
+    cluster = a.cluster
+    is_shared = cluster and cluster == b.cluster
+    keys = [{*x.keys_of(cluster).tolist()} for x in (a, b)] if is_shared else []
+    shared = len(set.intersection(*keys)) if keys else 0
     found, queries = {}, [one.card["queries"] for one in read.values()]
     for key, old in columns[before].items():
         new = columns[after].get(key)
@@ -55,11 +56,13 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
         if new is not None and not math.isnan(
             sum((*(old.bounds or _NONE), *(new.bounds or _NONE)))
         ):
-            alike = _correlation(*(_errors(key, by, x) for x in read.values())) if shared else 0.0
+            alike = (
+                _correlation(*(_errors(key, cluster, x) for x in read.values())) if shared else 0.0
+            )
             numbers = *_difference(old, new, alike), math.nan, math.nan, sum(queries)
             found[key] = Comparison(*numbers, level, p_from="t")
     skipped = [x for x in dict.fromkeys(chain(*columns.values())) if x not in found]
-    sample = f"by {by} ({shared:,} in both), F1 as independent" if shared else "independent"
+    sample = f"by {cluster} ({shared:,} in both), F1 as independent" if shared else "independent"
     sizes = f"{before}: {queries[0]:,} queries, {after}: {queries[1]:,} queries"
     columns = {name: {x: of[x] for x in found} for name, of in columns.items()}
     card = {"queries": sum(queries), "intervals": f"{sample}, not corrected", "p": "no tests"}
@@ -153,9 +156,9 @@ def _protocol_of(counted: Counted, name: str) -> Any:
     return getattr(counted.setting, name) or "none"
 
 
-def _errors(key: str, by: str, counted: Counted) -> dict[int, float]:
+def _errors(key: str, cluster: str, counted: Counted) -> dict[int, float]:
     """Return what each group adds to the error of a value; nothing of F1, which is no mean."""
-    grouped: Any = dict(counted.parts[f"by {by}"].named_members()).get(key)
+    grouped: Any = dict(counted.parts[f"by {cluster}"].named_members()).get(key)
     if grouped is None:
         return {}
     means, _, sizes = exact.moments(grouped.group_sums)

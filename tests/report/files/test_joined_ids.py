@@ -98,3 +98,9 @@ def test_items_of_another_table_are_warned_of() -> None:
     truth = pd.DataFrame({"user": range(12), "item": [str(x) for x in range(12)]})
     with pytest.warns(UserWarning, match="No id of 12 lists is the target of any query"):
         evaluate(Source(rows, truth=truth, query="user", item="item", rank="rank"), k=1)
+
+
+def test_nul_joins_no_ids() -> None:
+    """A name that ends with NUL is a wrong answer, as nobody separates names so."""
+    table = pd.DataFrame({"preds": [["a\0"]], "target": [["a", "\0"]]})
+    assert evaluate(Source(table), k=1).values["hit_rate_at_1"] == 0.0

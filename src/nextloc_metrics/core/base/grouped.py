@@ -214,7 +214,7 @@ class Grouped(RecordMetric):
         return self._keys.to(self.device)
 
     @property
-    def sampled_by(self) -> str:
+    def cluster(self) -> str:
         """What intervals take as independent, such as `user`; empty for queries."""
         return (self.by or "group") if self.average else ""
 
@@ -342,11 +342,11 @@ class ClusteredGroups(Grouped):
     The state has two keys, of a group and of a user, and three sums, for each pair with queries.
 
     Args:
-        sampled_by: the key in `groups` of the users, or what else is independent.
+        cluster: the key in `groups` of the users, or what else is independent.
     """
 
     _: KW_ONLY
-    sampled_by: str
+    cluster: str
 
     def empty_state(self) -> KeyedSums:
         width = 2 + exact.width(self.metric._is_bounded)
@@ -355,7 +355,7 @@ class ClusteredGroups(Grouped):
     @sums(scores_of=lambda self: self.metric)
     def tally(self, record: Record) -> KeyedSums:
         scores, counted = self.metric.scores_of(record)
-        by = self.by, self.sampled_by
+        by = self.by, self.cluster
         return sum_by_keys(record, by, scores, counted, self.metric._is_bounded)
 
     @property

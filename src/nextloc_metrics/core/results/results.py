@@ -96,8 +96,8 @@ def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
     """
     sizes_of: dict[str, set[int]] = {}
     for member, counts in numbers:
-        if by := getattr(member, "sampled_by", ""):
-            sizes_of.setdefault(by, set()).add(int((counts > 0).sum()))
+        if cluster := getattr(member, "cluster", ""):
+            sizes_of.setdefault(cluster, set()).add(int((counts > 0).sum()))
     if not sizes_of:
         return ""
     kinds = [

@@ -34,8 +34,9 @@ from nextloc_metrics.report.files.opening import FilePart, pa, pc
 MISSING_TARGET = 10**18 - 1
 
 # Cells that tell how answers are written, and what stands between names that are joined to one.
+# Nobody joins names with NUL; some names end with it.
 _SEEN = 1000
-_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,]+\s*", r"\s+", r"_+"))]
+_MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,\0]+\s*", r"\s+", r"_+"))]
 _QUOTES = "()\"' "
 # How many times as many values padding may make.
 _PADDED = 4

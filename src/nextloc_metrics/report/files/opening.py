@@ -39,7 +39,8 @@ class Lazy:
             module = sys.modules.get(self._name) or import_module(self._name)
         except ModuleNotFoundError as error:
             raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
-        return getattr(module, attribute)
+        member = vars(self)[attribute] = getattr(module, attribute)  # the next time it is there
+        return member
 
 
 pa, pc = Lazy("pyarrow"), Lazy("pyarrow.compute")
