@@ -111,14 +111,14 @@ def sort_rows(keys: Any) -> tuple[Any, Any]:
     """Return an order that sorts rows, and where in it a different row begins, bool `[E]`."""
     digits = [_digits(column) for column in keys.T] if len(keys) else []
     bits = len(keys).bit_length()
-    if len(digits) > 1 and sum(min(width, bits) for _, width in digits) + bits < 64:
-        # keys of text are wide
+    if len(digits) > 1:  # keys of text are wide, their ranks are not
         digits = [_ranks(column) if width > bits else (column, width) for column, width in digits]
     if sum(width for _, width in digits) + bits < 64:  # one number for each row, which sorts faster
         packed = np.zeros(len(keys), dtype=np.int64)
-        for column, width in digits:
-            packed = packed << width | column
-        packed = np.sort(packed << bits | np.arange(len(keys)))
+        for column, width in [*digits, (np.arange(len(keys)), bits)]:
+            packed <<= width
+            packed |= column
+        packed.sort()
         return packed & ((1 << bits) - 1), begins(packed >> bits)
     order = np.lexsort(keys.T[::-1])
     return order, begins(*keys[order].T)
@@ -129,7 +129,7 @@ def _ranks(column: Any) -> tuple[Any, int]:
     order = np.argsort(column.view(np.uint64))  # a range may have 64 bits
     ranks = np.empty(len(order), np.int64)
     ranks[order] = begins(column[order]).cumsum() - 1
-    return ranks, len(order).bit_length()
+    return ranks, int(ranks[order[-1]]).bit_length()
 
 
 def _digits(column: Any) -> tuple[Any, int]:
