@@ -21,56 +21,56 @@ from nextloc_metrics.report.setting import Setting
 ENDLESS = 1 << 40
 
 
-def count_rows(known: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
+def count_rows(setting: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
     """Count the queries of each kind that the card lists; return also the longest list."""
     target, longest, counted = batch.target, 0, ranking.queries.counted
     above, ends = ranking.above, ranking.above + ranking.tied
     # a tied block with a relevant location is in part within the first k
-    across = torch.stack([(above < k) & (ends > k) for k in known.k]).any(0).any(1)
-    found = {
+    across = torch.stack([(above < k) & (ends > k) for k in setting.k]).any(0).any(1)
+    rows_by_name = {
         "queries": torch.ones_like(counted),
         "left_out": ~counted,
         "without_target": counted & (ranking.num_relevant == 0),
         "tied": (ranking.tied > 1).any(1) & counted,
         "tied_across_k": across & counted,
     }
-    if (visits := known.train_counts) is not None:
+    if (visits := setting.train_counts) is not None:
         has_visits = (target >= 0) & (target < len(visits))
         unseen = has_visits & (visits[target.clamp(0, len(visits) - 1)] == 0)
         unseen = unseen | (target >= len(visits))
-        found["unseen_targets"] = (unseen.any(1) if unseen.ndim == 2 else unseen) & counted
-    if known.candidates is not None:
-        given = counted if batch.absent is None else counted & ~batch.absent
-        found["rows_with_nan"] = batch.preds.isnan().any(1) & given
-        found["constant_rows"] = (batch.preds == batch.preds[:, :1]).all(1) & given
+        rows_by_name["unseen_targets"] = (unseen.any(1) if unseen.ndim == 2 else unseen) & counted
+    if setting.candidates is not None:
+        has_scores = counted if batch.absent is None else counted & ~batch.absent
+        rows_by_name["rows_with_nan"] = batch.preds.isnan().any(1) & has_scores
+        rows_by_name["constant_rows"] = (batch.preds == batch.preds[:, :1]).all(1) & has_scores
     else:
-        of_lists, longest = _count_lists(known, batch.preds, counted)
-        found |= of_lists
+        of_lists, longest = _count_lists(setting, batch.preds, counted)
+        rows_by_name |= of_lists
         if batch.scores is not None:
             same = ((batch.scores == batch.scores[:, :1]) | (batch.preds < 0)).all(1)
-            found["constant_rows"] = same & (batch.preds >= 0)[:, 1:2].any(1) & counted
-    card = {name: int(rows.sum()) for name, rows in found.items()}
-    if known.answers:
+            rows_by_name["constant_rows"] = same & (batch.preds >= 0)[:, 1:2].any(1) & counted
+    card = {name: int(rows.sum()) for name, rows in rows_by_name.items()}
+    if setting.answers:
         asked = counted & (ranking.num_relevant > 0)
         card |= count_answers(ranking.queries.extra["answer"][asked])
     return card, longest
 
 
-def _count_lists(known: Setting, preds: Tensor, counted: Tensor) -> tuple[dict[str, Tensor], int]:
+def _count_lists(setting: Setting, preds: Tensor, counted: Tensor) -> tuple[dict[str, Tensor], int]:
     """Return which lists are of each kind, and the length of the longest one."""
     in_order = backends.choose(preds).sort(preds)
     repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
     lengths, has_gap = _lengths_of(preds, counted)
-    found = {
+    rows_by_name = {
         "lists_with_repeats": repeated.any(1) & counted,
-        "short_lists": (lengths < max(known.k)) & counted & ~has_gap,
+        "short_lists": (lengths < max(setting.k)) & counted & ~has_gap,
     }
     longest = int(lengths.max()) if len(lengths) else 0
     if has_gap.any():  # some ranks of lists of any length
         longest = ENDLESS
-    if (size := known.num_locations) is not None:
-        found["lists_with_other_ids"] = (preds >= size).any(1) & counted
-    return found, longest
+    if (size := setting.num_locations) is not None:
+        rows_by_name["lists_with_other_ids"] = (preds >= size).any(1) & counted
+    return rows_by_name, longest
 
 
 def _lengths_of(preds: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,19 +81,19 @@ def _lengths_of(preds: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     return listed.sum(1), (listed[:, 1:] & ~listed[:, :-1]).any(1)
 
 
-def find_cuts(known: Setting, card: Mapping[str, int], longest: int) -> list[int]:
+def find_cuts(setting: Setting, card: Mapping[str, int], longest: int) -> list[int]:
     """Return the cut-offs above the length of the longest list."""
-    is_list = known.candidates is None and card["queries"] > card["left_out"]
-    own = (getattr(metric, "k", None) for metric in known.further_metrics.values())
-    cuts = {*known.k, *(k for k in own if isinstance(k, int))}
+    is_list = setting.candidates is None and card["queries"] > card["left_out"]
+    further_cuts = (getattr(metric, "k", None) for metric in setting.further_metrics.values())
+    cuts = {*setting.k, *(k for k in further_cuts if isinstance(k, int))}
     return sorted(k for k in cuts if is_list and k > longest)
 
 
-def note_lists(known: Setting, card: Mapping[str, int], longest: int, names: Any) -> list[str]:
+def note_lists(setting: Setting, card: Mapping[str, int], longest: int, names: Any) -> list[str]:
     """Return notes on the values that depend on the length of the lists; `names` are metrics."""
-    if known.candidates is not None:
+    if setting.candidates is not None:
         return []
-    cuts = ", ".join(map(str, find_cuts(known, card, longest)))
+    cuts = ", ".join(map(str, find_cuts(setting, card, longest)))
     notes = [f"k = {cuts}: no list has more than {longest} ids"] if cuts else []
     if "mrr" in names and longest < ENDLESS:
         notes.append(f"mrr: lists are cut at {longest}")
@@ -101,20 +101,20 @@ def note_lists(known: Setting, card: Mapping[str, int], longest: int, names: Any
 
 
 def cut_by_lists(
-    members: Iterable[tuple[str, Any]], known: Setting, card: Mapping[str, int], longest: int
+    members: Iterable[tuple[str, Any]], setting: Setting, card: Mapping[str, int], longest: int
 ) -> dict[str, str]:
     """Say by name of which metrics lists are shorter than the ranks that the metric reads."""
-    cuts, found = find_cuts(known, card, longest), dict[str, str]()
-    are_cut = known.candidates is None and longest < ENDLESS
-    for name, one in members:
-        k = getattr(one, "k", None)
+    cuts, reasons = find_cuts(setting, card, longest), dict[str, str]()
+    are_cut = setting.candidates is None and longest < ENDLESS
+    for name, metric in members:
+        k = getattr(metric, "k", None)
         if k in cuts:
-            found[name] = f"no list has more than {longest} ids"
-        elif not are_cut or k is not None or not isinstance(one, RankingMetric):
+            reasons[name] = f"no list has more than {longest} ids"
+        elif not are_cut or k is not None or not isinstance(metric, RankingMetric):
             continue
-        elif one.averages_ties and one.needs.only_ranks:
-            found[name] = f"lists are cut at {longest}"
-    return found
+        elif metric.averages_ties and metric.needs.only_ranks:
+            reasons[name] = f"lists are cut at {longest}"
+    return reasons
 
 
 def mark_cuts(
@@ -135,8 +135,8 @@ def mark_cuts(
 
 def write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
     """Write how many groups have a hit, or a miss if these are fewer."""
-    of = "hits" if with_hit < with_miss else "misses"
-    return f"{of} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
+    rarer = "hits" if with_hit < with_miss else "misses"
+    return f"{rarer} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
 
 
 def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
@@ -152,19 +152,19 @@ def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
     text = write_rarer(number, hits, misses, kind)
     if estimate.few and min(hits, misses) < number:
         ends = [("an upper end", hits), ("a lower end", misses)]
-        of = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
-        only = "only " * (len(of) < 2)
-        return f"{text}: {only}{' and '.join(of)}, from the exact interval of their share"
+        certain_ends = [end for end, x in ends if x < intervals.FEWEST_GROUPS]
+        only = "only " * (len(certain_ends) < 2)
+        return f"{text}: {only}{' and '.join(certain_ends)}, from the exact interval of their share"
     return f"{text}: too few for this interval" * (0 < min(hits, misses) < min(10, number / 2))
 
 
 def join_notes(notes: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the notes of models, with the names of those that have one, if not all have it."""
-    found = []
+    joined = []
     for note in dict.fromkeys(x for of in notes.values() for x in of):
         models = [model for model, of in notes.items() if note in of]
-        found.append(note if len(models) == len(notes) else f"{', '.join(models)}: {note}")
-    return found
+        joined.append(note if len(models) == len(notes) else f"{', '.join(models)}: {note}")
+    return joined
 
 
 def join_cards(
@@ -174,13 +174,13 @@ def join_cards(
 
     Texts that are equal, and numbers of `shared` names, are said once.
     """
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name in dict.fromkeys(x for of in cards.values() for x in of):
         values = {model: of[name] for model, of in cards.items() if of.get(name)}
         first = next(iter(values.values()), 0)
         is_text = isinstance(first, str) and len(values) == len(cards)
         if (is_text or name in shared) and all(x == first for x in values.values()):
-            found |= {name: first} if first else {}
+            facts |= {name: first} if first else {}
         else:
-            found |= {f"{name} {model}": x for model, x in values.items()}
-    return found
+            facts |= {f"{name} {model}": x for model, x in values.items()}
+    return facts

@@ -136,7 +136,7 @@ def compare(
     evaluation", CIKM 2007.
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
-    given = {str(name): of for name, of in models.items()}
+    inputs = {str(name): model for name, model in models.items()}
     level, counts = confidence_level, dict[str, dict[str, int]]()
     intervals.check_confidence_level(level)
     seed = as_number(seed)
@@ -144,42 +144,52 @@ def compare(
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
     check_choice("against", against, Against)
     if target is None:
-        given = {name: Source(of) if is_table(of) else of for name, of in given.items()}
-    if any(isinstance(of, TableSource) for of in given.values()):
+        inputs = {name: Source(x) if is_table(x) else x for name, x in inputs.items()}
+    if any(isinstance(x, TableSource) for x in inputs.values()):
         users, cluster = None, cluster_of_table(users, cluster)
-        check_sources(given, target=target, mask=mask, exclude=exclude)
-        given, target, groups, counts = _read_sources(given, cluster, key)
+        check_sources(inputs, target=target, mask=mask, exclude=exclude)
+        inputs, target, groups, counts = _read_sources(inputs, cluster, key)
     groups, cluster = with_users(users, groups, cluster)
     options = Options(k, measures, metrics, num_locations, cluster, exempt_target, level)
-    if len(given) < 2:
-        raise ValueError(f"`models` must hold at least two models, got {short(list(given))}.")
-    if target is None and any(isinstance(x, SAVED) for x in given.values()):
-        return compare_saved(given, metrics, level)
+    if len(inputs) < 2:
+        raise ValueError(f"`models` must hold at least two models, got {short(list(inputs))}.")
+    if target is None and any(isinstance(x, SAVED) for x in inputs.values()):
+        return compare_saved(inputs, metrics, level)
     if target is None:
         if mask is not None or exclude is not None or measures or metrics:
             raise ValueError("`mask`, `exclude`, `measures` and `metrics` need predictions.")
-        read = _score_models(given, groups, cluster, level)  # type: ignore[arg-type]
+        scored = _score_models(inputs, groups, cluster, level)  # type: ignore[arg-type]
     else:
-        runs = {name: _read_runs(of) for name, of in given.items()}
-        first = next(iter(runs.values()))[0]
-        whole = read_rows(Batch(first, target, mask, groups, exclude))
-        check_cluster(cluster, whole.groups)
-        kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
-        rows = {
-            name: [read_rows(Batch(run, target, mask, kinds, exclude)) for run in of]
-            for name, of in runs.items()
-        }
-        clusters = _number(kinds[cluster].keys) if cluster else None
-        by_form: dict[Form, Measures] = {}
-        read = {
-            name: join_runs([count_run(one, clusters, options, by_form) for one in of], level)
-            for name, of in rows.items()
-        }
-    comparisons = _test_models(read, cluster, against, level, seed)
-    comparisons.counts = {name: of for name, of in counts.items() if of}
-    for name, of in comparisons.counts.items():
-        comparisons.card |= {f"{what} {name}": number for what, number in of.items()}
+        beside = {"target": target, "mask": mask, "groups": groups, "exclude": exclude}
+        scored = _count_models(inputs, beside, options)
+    comparisons = _test_models(scored, cluster, against, level, seed)
+    comparisons.counts = {name: numbers for name, numbers in counts.items() if numbers}
+    for name, numbers in comparisons.counts.items():
+        comparisons.card |= {f"{what} {name}": number for what, number in numbers.items()}
     return comparisons
+
+
+def _count_models(
+    inputs: Mapping[str, Any], beside: Mapping[str, Any], options: Options
+) -> dict[str, Model]:
+    """Count the runs of models; `beside` has the arrays that all of them share."""
+    runs_of = {name: _read_runs(model) for name, model in inputs.items()}
+    whole = read_rows(Batch(next(iter(runs_of.values()))[0], **beside))
+    cluster = options.cluster
+    check_cluster(cluster, whole.groups)
+    kinds = {} if cluster is None else {cluster: whole.kinds[cluster]}
+    rows_of = {
+        name: [read_rows(Batch(run, **{**beside, "groups": kinds})) for run in runs]
+        for name, runs in runs_of.items()
+    }
+    clusters = _number(kinds[cluster].keys) if cluster else None
+    by_form: dict[Form, Measures] = {}
+    return {
+        name: join_runs(
+            [count_run(run, clusters, options, by_form) for run in runs], options.confidence_level
+        )
+        for name, runs in rows_of.items()
+    }
 
 
 def is_table(model: Any) -> bool:
@@ -255,18 +265,18 @@ def _score_models(
     mantissa, exponent = math.frexp(float(every.abs().max()))
     unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
     is_fraction = bool(((every >= 0) & (every <= 1)).all())
-    found = {}
-    for (name, (_, given)), scores in zip(read.items(), every, strict=True):
-        one = Reading(float(scores.mean()), None, is_fraction)
+    models_by_name = {}
+    for (name, (_, as_passed)), scores in zip(read.items(), every, strict=True):
+        reading = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
             estimate = mean_of(sums_of(scores, clusters))
-            one = one._replace(value=float(estimate.mean), bounds=ends_of(estimate, level))
-        last_place = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
+            reading = reading._replace(value=float(estimate.mean), bounds=ends_of(estimate, level))
+        last_place = torch.finfo(as_passed.dtype).eps if as_passed.is_floating_point() else 0.0
         errors = _ROUNDED * last_place * scores.abs().numpy()
         members = [("score", getattr(models[name], "metric", None))]
         cells = {"score": scores[None].numpy()}
-        found[name] = Model({"score": one}, members, cells, clusters, unit, errors)
-    return found
+        models_by_name[name] = Model({"score": reading}, members, cells, clusters, unit, errors)
+    return models_by_name
 
 
 def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
@@ -289,25 +299,25 @@ def _test_models(
 ) -> Comparisons:
     """Test all pairs, and say how on the card."""
     first, is_all = next(iter(models)), against == "all"
-    every = (~np.isnan(of).any(0) for one in models.values() for of in one.scores.values())
+    every = (~np.isnan(of).any(0) for model in models.values() for of in model.scores.values())
     kept = np.any([*every], axis=0)
     if not kept.any():
         raise ValueError("`target` must hold at least one query that counts, got none to compare.")
     names = [x for x in combinations(models, 2) if is_all or x[0] == first]
     shared: dict[bytes, Any] = {}
     pairs = {(a, b): _pair_models(models[a], models[b], shared) for a, b in names}
-    found: dict[PairNames, dict[str, Comparison]] = {x: {} for x in names}
+    comparisons: dict[PairNames, dict[str, Comparison]] = {x: {} for x in names}
     corrected: dict[PairNames, dict[str, float]] = {x: {} for x in names}
     keys, num_tests, draws = [*models[first].scores], dict[str, int](), 0
-    for own in [[key] for key in keys] if is_all else [keys]:
-        family = {(x, key): pairs[x][key] for x in names for key in own}
+    for keys_of_family in [[key] for key in keys] if is_all else [keys]:
+        family = {(x, key): pairs[x][key] for x in names for key in keys_of_family}
         tests, number, most = decide_family(family, level, seed)
         for (x, key), both in tests.items():
-            found[x][key], corrected[x][key] = both
-        num_tests |= dict.fromkeys(own, number)
+            comparisons[x][key], corrected[x][key] = both
+        num_tests |= dict.fromkeys(keys_of_family, number)
         draws = max(draws, most)
-    cuts = {name: one.cuts for name, one in models.items()}
-    columns = mark_cuts({name: one.columns for name, one in models.items()}, cuts)
+    cuts = {name: model.cuts for name, model in models.items()}
+    columns = mark_cuts({name: model.columns for name, model in models.items()}, cuts)
     marks = find_letters(columns, corrected, level_of(level)) if is_all else {}
     queries, groups = int(kept.sum()), models[first].clusters_of(kept)
     clusters = ""
@@ -316,27 +326,27 @@ def _test_models(
     runs = {name: len(of.scores[keys[0]]) for name, of in models.items()}
     several = [f"{name} {x} runs" for name, x in runs.items() if x > 1]
     warned, most, f1 = note_runs(runs), max(num_tests.values()), [*models[first].f1]
-    of_lists = join_notes({name: one.notes for name, one in models.items()})
+    of_lists = join_notes({name: model.notes for name, model in models.items()})
     card = {
         "queries": queries,
         "averaged_over": "queries",
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
-        "p": f"two-sided {p_text(found, f1, draws)}",
+        "p": f"two-sided {p_text(comparisons, f1, draws)}",
         "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}"
         + " of each metric" * is_all,
         **({"runs": ", ".join(several)} if several else {}),
         **({} if models[first].target is None else {"ties": "expected value over random orders"}),
-        **join_cards({name: one.card for name, one in models.items()}, _OF_QUERIES),
+        **join_cards({name: model.card for name, model in models.items()}, _OF_QUERIES),
         **({"lists": "; ".join(of_lists)} if of_lists else {}),
         **({"notes": "; ".join(warned)} if warned else {}),
     }
     notes = [
-        f"{queries:,} queries, {p_text(found, f1)} {clusters}".rstrip(),
+        f"{queries:,} queries, {p_text(comparisons, f1)} {clusters}".rstrip(),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
         *of_lists,
         *warned,
     ]
-    shown = ByPair(found), ByPair(corrected), num_tests, marks, columns, card
+    shown = ByPair(comparisons), ByPair(corrected), num_tests, marks, columns, card
     stds = {name: dict(of.stds) for name, of in models.items()}
     return Comparisons(*shown, level, notes, models[first].members, stds)
 
@@ -353,8 +363,8 @@ def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[
         errors = first.errors + second.errors
         pair = pair_up(a[:, kept], b[:, kept], second.clusters_of(kept), second.unit, errors)
         sums = [shared.setdefault(of_model.tobytes(), of_model) for of_model in pair.found.sums]
-        found, rows = pair.found._replace(sums=sums), hash((key, kept.tobytes()))
-        pair = pair._replace(found=found, rows=rows)
+        keyed, rows = pair.found._replace(sums=sums), hash((key, kept.tobytes()))
+        pair = pair._replace(found=keyed, rows=rows)
         if key in second.f1:
             counted = torch.from_numpy(kept)
             decided = [[x[counted] for x in one.decided] for one in (first, second)]

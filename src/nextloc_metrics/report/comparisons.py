@@ -34,9 +34,9 @@ class ByPair(dict[PairNames, Any]):
     """What is known of each pair of models."""
 
     def __missing__(self, pair: Any) -> Any:
-        known = [x for x in self if {*x} == {*pair}] or [*self]
+        pairs = [x for x in self if {*x} == {*pair}] or [*self]
         raise KeyError(
-            f"pairs are {short(known)}, got {short(pair)}; the other way round, a difference has "
+            f"pairs are {short(pairs)}, got {short(pair)}; the other way round, a difference has "
             "the other sign."
         )
 
@@ -101,22 +101,22 @@ class Comparisons(Result):
         rows, records, footnotes = [], [], []
         below: list[str] = []
         is_first = all(a == self._first for a, _ in self.pairs)
-        for key, one in self.columns[self._first].items():
+        for key, first in self.columns[self._first].items():
             for (a, b), tests in self.pairs.items():
                 title = f"{key}, {b}" if is_first else f"{key}, {b} - {a}"
                 both = self.columns[a][key], self.columns[b][key]
                 base, value = (x.value for x in both)
                 numbers, ends = [value - base, *[math.nan] * 4], "-"
                 if key in tests:
-                    found, p_value = tests[key], self.corrected_pairs[a, b][key]
-                    numbers = [found.difference, found.low, found.high, found.p_value, p_value]
-                    if not math.isnan(found.low):
-                        ends = " to ".join(write_number(one, x, sign="+") for x in numbers[1:3])
-                    if _disagrees(found, level_of(self._confidence)):
+                    test, p_value = tests[key], self.corrected_pairs[a, b][key]
+                    numbers = [test.difference, test.low, test.high, test.p_value, p_value]
+                    if not math.isnan(test.low):
+                        ends = " to ".join(write_number(first, x, sign="+") for x in numbers[1:3])
+                    if _disagrees(test, level_of(self._confidence)):
                         ends, footnotes = f"{ends} {_DISAGREES}", [_DISAGREEMENT]
                 below += footnotes_of(both)
                 cells = [write_number(x, x.value) + x.dagger for x in both]
-                cells += [write_number(one, numbers[0], sign="+"), ends]
+                cells += [write_number(first, numbers[0], sign="+"), ends]
                 rows.append([title, *cells, *map(_p_value, numbers[3:])])
                 said = f"{b} - {a}", "; ".join(x.footnote for x in both if x.footnote)
                 records.append(dict(zip(names, [title, base, value, *numbers, *said], strict=True)))
@@ -170,12 +170,12 @@ class Comparisons(Result):
             record: dict[str, Any] = {"model": model}
             cells = []
             for column, key in enumerate(keys, 1):
-                one, marks = readings[key], self._marks(model, key, best[key])
-                beside = _beside(one, spread, self._stds[model].get(key))
-                cells.append((write_number(one, one.value) + one.dagger, beside, marks))
-                footnotes += footnotes_of([one])
+                reading, marks = readings[key], self._marks(model, key, best[key])
+                beside = _beside(reading, spread, self._stds[model].get(key))
+                cells.append((write_number(reading, reading.value) + reading.dagger, beside, marks))
+                footnotes += footnotes_of([reading])
                 bold += [(len(rows), column)] if model == best[key] and key in tested else []
-                record |= _record(names[key], one, self.letters.get(model, {}).get(key))
+                record |= _record(names[key], reading, self.letters.get(model, {}).get(key))
             if is_below:
                 rows.append([model, *(f"{value} {marks}" for value, _, marks in cells)])
                 below = [text.strip("()") for _, text, _ in cells]
@@ -188,9 +188,9 @@ class Comparisons(Result):
         return Table(header, rows, below, records, bold)
 
     def _best(self, key: str) -> str:
-        known = {name: _goodness(of[key]) for name, of in self.columns.items()}
-        known = {name: value for name, value in known.items() if not math.isnan(value)}
-        return max(known, key=known.__getitem__, default="")
+        goodness = {name: _goodness(of[key]) for name, of in self.columns.items()}
+        goodness = {name: value for name, value in goodness.items() if not math.isnan(value)}
+        return max(goodness, key=goodness.__getitem__, default="")
 
     def _marks(self, model: str, key: str, best: str) -> str:
         """Return letters and the mark of models that are not separated from the best, or stars."""
@@ -333,14 +333,14 @@ def find_letters(
     level: float,
 ) -> dict[str, dict[str, str]]:
     """Return the letters of each model by tested metric."""
-    found: dict[str, dict[str, str]] = {name: {} for name in columns}
+    letters_of: dict[str, dict[str, str]] = {name: {} for name in columns}
     for key in next(iter(corrected.values())):
         ranks = {name: _goodness(of[key]) for name, of in columns.items()}
         ranked = sorted(columns, key=ranks.__getitem__, reverse=True)
         held = [pair for pair, of in corrected.items() if of[key] <= level]
         for name, text in letters(ranked, held).items():
-            found[name][key] = text
-    return found
+            letters_of[name][key] = text
+    return letters_of
 
 
 def note_runs(numbers: Mapping[str, int]) -> list[str]:
@@ -354,19 +354,19 @@ def note_runs(numbers: Mapping[str, int]) -> list[str]:
 
 
 def p_text(
-    found: Mapping[PairNames, Mapping[str, Comparison]], f1: Sequence[str], draws: int = 0
+    comparisons: Mapping[PairNames, Mapping[str, Comparison]], f1: Sequence[str], draws: int = 0
 ) -> str:
     """Say how p-values were computed, and which ones by Student's t if others are not."""
     keys: dict[str, dict[str, None]] = {}  # metrics, in order, by the way
-    for tests in found.values():
-        for key, one in tests.items():
-            way = "exchanges" if one.p_from == "draws" and key in f1 else one.p_from
+    for tests in comparisons.values():
+        for key, comparison in tests.items():
+            way = "exchanges" if comparison.p_from == "draws" and key in f1 else comparison.p_from
             keys.setdefault(way, {})[key] = None
-    of = {way: ", ".join(metrics) for way, metrics in keys.items()}
+    keys_by_way = {way: ", ".join(metrics) for way, metrics in keys.items()}
     ways = {"exact": "all signs", "draws": f"up to {draws:,} random signs"}
-    ways["exchanges"] = f"random exchanges for {of.get('exchanges')}"
-    signs = ", ".join(ways[x] for x in ways if x in of)
+    ways["exchanges"] = f"random exchanges for {keys_by_way.get('exchanges')}"
+    signs = ", ".join(ways[x] for x in ways if x in keys_by_way)
     texts = ["permutation test" + f" ({signs})" * bool(draws)] * bool(signs)
-    if "t" in of:
-        texts.append("Student's t test" + f" for {of['t']}" * bool(signs))
+    if "t" in keys_by_way:
+        texts.append("Student's t test" + f" for {keys_by_way['t']}" * bool(signs))
     return " and ".join(texts)

@@ -34,7 +34,14 @@ from nextloc_metrics.report.card import count_rows, few_hits, find_cuts, note_li
 from nextloc_metrics.report.internal_metrics import FewSums, LocationAnswers
 from nextloc_metrics.report.numbered_groups import join_refused, read_numbered
 from nextloc_metrics.report.part import Feed, Parts
-from nextloc_metrics.report.parts import LEFT_OUT, TARGET, make_beside, make_references, make_table
+from nextloc_metrics.report.parts import (
+    LEFT_OUT,
+    TARGET,
+    make_beside,
+    make_references,
+    make_table,
+    rows_of,
+)
 from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_free
 
 # Before the name of a kind in files: the keys of its groups.
@@ -66,25 +73,26 @@ class Counted:
         if setting.form is not None:
             self._make_parts(setting)
 
-    def _make_parts(self, known: Setting) -> None:
+    def _make_parts(self, setting: Setting) -> None:
         """Make all collections, those of the first table before the others."""
-        table = make_table(known)
-        self._rows = [row for one in table.values() for row in one.named_members()]
+        table = make_table(setting)
+        self._rows = rows_of(table)
         names = Counter(name for name, _ in self._rows)
-        check_free([name for name, number in names.items() if number > 1], known.further_metrics)
-        made: list[tuple[Feed | None, Parts]] = [(None, table), (None, make_beside(known, table))]
-        made += make_references(known, table)
-        for prefix, part in known.parts.items():
-            if own := part.make(known, table):
-                self.own[prefix] = own
-                made.append((part.feed(known), {f"{prefix}/{x}": y for x, y in own.items()}))
-        fed: dict[Feed | None, list[RecordMetric]] = {}
-        for feed, parts in made:
+        check_free([name for name, number in names.items() if number > 1], setting.further_metrics)
+        parts_by_feed: list[tuple[Feed | None, Parts]] = [(None, table)]
+        parts_by_feed += [(None, make_beside(setting, table)), *make_references(setting, table)]
+        for prefix, part in setting.parts.items():
+            if collections := part.make(setting, table):
+                self.own[prefix] = collections
+                prefixed = {f"{prefix}/{name}": x for name, x in collections.items()}
+                parts_by_feed.append((part.feed(setting), prefixed))
+        members: dict[Feed | None, list[RecordMetric]] = {}
+        for feed, parts in parts_by_feed:
             self.parts |= parts
             named = {f"{part}/{x}": y for part, of in parts.items() for x, y in of.named_members()}
             self._members |= named
-            fed.setdefault(feed, []).extend(named.values())
-        self._plans = {feed: Plan(members) for feed, members in fed.items() if members}
+            members.setdefault(feed, []).extend(named.values())
+        self._plans = {feed: Plan(of_feed) for feed, of_feed in members.items() if of_feed}
         # the card reads all ranks, however few the metrics look at
         self._plans[None].needs[Ranking] |= Needs()
         self.headline = table[""]
@@ -123,12 +131,12 @@ class Counted:
             read = records if feed is None else plan.read(feed(batch, records))
             plan.add(plan.tally_read(read), count=True)
         ranking: Ranking = records[Ranking]
-        known, target = self.setting.num_locations, batch.target[ranking.queries.counted]
+        number, target = self.setting.num_locations, batch.target[ranking.queries.counted]
         # also where F1 reads no target
-        if known is not None and target.numel() and (highest := int(target.max())) >= known:
+        if number is not None and target.numel() and (highest := int(target.max())) >= number:
             raise ValueError(
-                f"`target` must be below `num_locations`, {known}, got {highest}"
-                f"{from_one(target, known)}."
+                f"`target` must be below `num_locations`, {number}, got {highest}"
+                f"{from_one(target, number)}."
             )
         card, longest = count_rows(self.setting, batch, ranking)
         self.card.update(card)
@@ -184,8 +192,8 @@ class Counted:
         """Return the number of users, or what else is independent, by name of the group."""
         names, keys = self.groups_of(kind)
         places = _places_of(keys, member.groups)
-        found = torch.zeros_like(keys).index_copy(0, places, member.clusters_by_group)
-        return dict(zip(names, found.tolist(), strict=True))
+        sizes = torch.zeros_like(keys).index_copy(0, places, member.clusters_by_group)
+        return dict(zip(names, sizes.tolist(), strict=True))
 
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
@@ -212,48 +220,60 @@ class Counted:
 
     def doubts(self) -> dict[str, str]:
         """Say where intervals by query are too narrow, and where few groups have the hits."""
-        found, cluster, rows = {}, self.setting.cluster, dict(self.rows())
-        for name in self._of_one_target():
-            found[f"value_of_{name}"] = (
-                "none: all targets are one id, as where candidates are sampled and the target has "
-                "one column; rank all locations"
-            )
-        for name in self.left_out(is_full=True):
-            most = f"{FewSums.most:,} different answers"
-            found[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
-        for name, one in self.left_out().items():
-            if cluster and is_few(*(numbers := one.clusters)):
-                found[f"interval_of_{name}"] = f"none: {write_rarer(*numbers, kind=cluster)}"
+        cluster = self.setting.cluster
+        doubts = self._doubts_of_f1()
         if self.cluster:
-            for name, row in rows.items():
+            for name, row in self._rows:
                 if row.has_interval and name not in self.parts["cluster"]:
-                    found[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
-        kinds = self.setting.groups if cluster is None else (cluster,)
-        for kind in [x for x in kinds if x in self.kinds]:
-            members: list[tuple[str, Any]] = self.parts[f"by {kind}"].named_members()
-            for name, grouped in members:
-                sums = grouped.group_sums
-                sums = sums[sums[:, 2] > 0]
-                if cluster is None and len(sums) < _FEWEST_GROUPS:
-                    continue
-                by_group = intervals.of_clusters(sums)
-                if cluster is not None:
-                    if text := few_hits(sums, by_group, kind):
-                        found[f"interval_of_{name}"] = text
-                    continue
-                by_query = rows[name].estimate()
-                error, alone = (
-                    x.standard_error * grouped.score_factor for x in (by_group, by_query)
+                    doubts[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
+        if cluster in self.kinds:
+            doubts |= self._doubts_of_few_hits(str(cluster))
+        for kind in self.kinds if cluster is None else ():
+            doubts |= self._doubt_of_queries(kind)
+        return doubts
+
+    def _doubts_of_f1(self) -> dict[str, str]:
+        """Say why values of F1, or their intervals, are missing."""
+        cluster, most = self.setting.cluster, f"{FewSums.most:,} different answers"
+        doubts = {
+            f"value_of_{name}": "none: all targets are one id, as where candidates are sampled and "
+            "the target has one column; rank all locations"
+            for name in self._of_one_target()
+        }
+        for name in self.left_out(is_full=True):
+            doubts[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
+        for name, answers in self.left_out().items():
+            if cluster and is_few(*(numbers := answers.clusters)):
+                doubts[f"interval_of_{name}"] = f"none: {write_rarer(*numbers, kind=cluster)}"
+        return doubts
+
+    def _doubts_of_few_hits(self, cluster: str) -> dict[str, str]:
+        """Say of which values too few clusters have the hits for an interval."""
+        doubts = {}
+        for name, grouped in self.parts[f"by {cluster}"].named_members():
+            sums = _sums_of(grouped)
+            if text := few_hits(sums, intervals.of_clusters(sums), cluster):
+                doubts[f"interval_of_{name}"] = text
+        return doubts
+
+    def _doubt_of_queries(self, kind: str) -> dict[str, str]:
+        """Say of the first value whose interval is too narrow for other groups of a kind."""
+        rows, members = dict[str, Any](self._rows), self.parts[f"by {kind}"].named_members()
+        for name, grouped in members:
+            sums = _sums_of(grouped)
+            if len(sums) < _FEWEST_GROUPS:
+                continue
+            by_group, by_query = intervals.of_clusters(sums), rows[name].estimate()
+            error, alone = (x.standard_error * grouped.score_factor for x in (by_group, by_query))
+            noise = (2 / by_group.degrees_of_freedom).sqrt()  # of the ratio of variances
+            if error > 1.1 * alone > 0 and (error / alone) ** 2 > 1 + _BEYOND_NOISE * noise:
+                text = (
+                    f"{name} has the standard error {float(alone):.2g} by query, "
+                    f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
+                    f"times too narrow for other {kind}s; name {kind} as the cluster"
                 )
-                noise = (2 / by_group.degrees_of_freedom).sqrt()  # of the ratio of variances
-                if error > 1.1 * alone > 0 and (error / alone) ** 2 > 1 + _BEYOND_NOISE * noise:
-                    found[f"interval_by_{kind}"] = (
-                        f"{name} has the standard error {float(alone):.2g} by query, "
-                        f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
-                        f"times too narrow for other {kind}s; name {kind} as the cluster"
-                    )
-                    break
-        return found
+                return {f"interval_by_{kind}": text}
+        return {}
 
     @property
     def kinds(self) -> list[str]:
@@ -275,11 +295,11 @@ class Counted:
         if self.cluster:
             members = self.parts["cluster"].named_members()
         with unrounded():
-            found = {name: x.interval(level) for name, x in members if has_bounds(x)}
+            bounds = {name: x.interval(level) for name, x in members if has_bounds(x)}
         empty = self._of_one_target()
         of_f1 = {name: x for name, x in self.left_out().items() if name not in empty}
-        found |= {name: x.estimate().interval(level) for name, x in of_f1.items()}
-        return {name: (float(low), float(high)) for name, (low, high) in found.items()}
+        bounds |= {name: x.estimate().interval(level) for name, x in of_f1.items()}
+        return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
 
     def columns_of(self, kind: str) -> Iterator[list[list[Any]]]:
         """Yield the columns of each metric of groups; none if there is no group.
@@ -367,6 +387,12 @@ class Counted:
         self.ids |= other.ids
         for mine, others in zip(self._members.values(), other._members.values(), strict=True):
             mine.merge_state(others)
+
+
+def _sums_of(grouped: Any) -> Tensor:
+    """Return the sums of the groups that have queries."""
+    sums: Tensor = grouped.group_sums
+    return sums[sums[:, 2] > 0]
 
 
 def _places_of(keys: Tensor, groups: Tensor) -> Tensor:

@@ -29,12 +29,12 @@ def table_of_deciles(counted: Counted) -> Table | None:
     notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
     readings, numbers = readings_of(collection, level), _queries_of(collection)
     for name in sorted(readings, key=_place_of):
-        one, (metric, _, decile) = readings[name], name.partition("_decile_")
+        reading, (metric, _, decile) = readings[name], name.partition("_decile_")
         if decile:
-            one = one._replace(number=numbers[decile])
-            rows.setdefault(decile.lstrip("0"), {})[metric] = one
+            reading = reading._replace(number=numbers[decile])
+            rows.setdefault(decile.lstrip("0"), {})[metric] = reading
         else:
-            notes.append(f"{name} of all deciles: {in_percent(one.value)} %{one.dagger}")
+            notes.append(f"{name} of all deciles: {in_percent(reading.value)} %{reading.dagger}")
     notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
     notes += [_RANKS, *counted.note_intervals()]
     *of_bins, unmapped = [*rows]
@@ -48,13 +48,13 @@ def _records_of(
 ) -> list[dict[str, Any]]:
     """Return the records of the collection, with the number of locations and what a dagger says."""
     table: Table = collection.table(intervals=True, confidence_level=level)
-    found = []
+    records = []
     for record in table.records:
         name = record["metric"]
         size = sizes.get(name.rpartition("_decile_")[2].lstrip("0"), sum(sizes.values()))
         note = readings[name].footnote if readings[name].dagger else ""
-        found.append({**record, "locations": size, "note": note})
-    return found
+        records.append({**record, "locations": size, "note": note})
+    return records
 
 
 def _place_of(name: str) -> int:

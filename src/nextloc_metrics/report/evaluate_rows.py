@@ -196,19 +196,22 @@ def _evaluate_table(
     roles = roles_of(source, [*names_of_groups(groups), *clusters], **beside)
     if source.on_missing == "miss":
         options = _with_missing_id(options)
-    how: dict[str, Any] = {"num_locations": None, "by_id": None}
+    of_options: dict[str, Any] = {"num_locations": None, "by_id": None}
     if source.vocabulary is None:
         # arrays with a row for each id, or its number
         of_ids = ("train_counts", "bins", "locations", "num_locations")
         by_id = next((x for x in of_ids if getattr(options, x) is not None), None)
-        how = {"num_locations": number, "by_id": by_id}  # the number is that of a missing target
+        of_options = {
+            "num_locations": number,
+            "by_id": by_id,
+        }  # the number is that of a missing target
     engine = engines.engine_of(source.rows)
     _check_one_table(source, roles, options)
     if engine is None:
-        rows: Any = open_source(source, roles, threads=workers, **how)
+        rows: Any = open_source(source, roles, threads=workers, **of_options)
         workers = 1 if isinstance(rows, TableRows) and rows.source.is_joined else workers
     else:
-        rows = engines.open_rows_of(source, roles, **how)
+        rows = engines.open_rows_of(source, roles, **of_options)
     words = with_missing(source.vocabulary, source.on_missing)
     if isinstance(rows, dict):
         rows |= {"groups": rows["groups"] or None}
@@ -258,9 +261,9 @@ def _count_all(
     `empty` makes an evaluator without counts, of which those of all parts are copies.
     """
     if table is not None:
-        made = empty()
-        count, merge = partial(_count_share, empty=made), partial(_merge, empty=made)
-        return _read([engines.count(table, rows, count, merge)], made)
+        uncounted = empty()
+        count, merge = partial(_count_share, empty=uncounted), partial(_merge, empty=uncounted)
+        return _read([engines.count(table, rows, count, merge)], uncounted)
     if workers > 1 and len(rows.source.files) > 1:
         evaluator = _count_shares(rows, workers, empty)
     else:
@@ -271,16 +274,16 @@ def _count_all(
 
 def _count_shares(rows: TableRows, workers: int, empty: Callable[[], Evaluator]) -> Evaluator:
     """Count the files in several processes; again if a row has what no row before had."""
-    made = empty()
+    uncounted = empty()
     shares = [rows.of_files(share) for share in divide(rows.source.files, workers)]
     try:
-        parts = run(partial(_count_files, empty=made), shares, workers)
+        parts = run(partial(_count_files, empty=uncounted), shares, workers)
     except ReadAgainError as error:
         setattr(rows, error.found, True)
         return _count_shares(rows, workers, empty)
     for _, ids in parts:
         rows.ids.merge(ids)
-    evaluator = _read([counts for counts, _ in parts], made)
+    evaluator = _read([counts for counts, _ in parts], uncounted)
     if not evaluator.num_queries:
         rows.warn_of_no_rows()
     return evaluator
@@ -323,6 +326,6 @@ def _empty_evaluator(
     number = options.num_locations
     if rows.are_names and vocabulary is None:  # text has no numbers
         number = None
-    known = len(vocabulary) if number is None and vocabulary is not None else number
-    setting = Setting.read(replace(options, num_locations=known), vocabulary)
+    number_of_ids = len(vocabulary) if number is None and vocabulary is not None else number
+    setting = Setting.read(replace(options, num_locations=number_of_ids), vocabulary)
     return Evaluator.of_setting(setting)

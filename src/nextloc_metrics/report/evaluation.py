@@ -57,8 +57,8 @@ class Evaluation(Result):
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The lower and upper bound of the confidence interval of each mean of scores."""
-        found = self._counted.intervals()
-        return {name: found[name] for name in self._readings if name in found}
+        bounds = self._counted.intervals()
+        return {name: bounds[name] for name in self._readings if name in bounds}
 
     @cached_property
     def chance(self) -> dict[str, float]:
@@ -140,16 +140,16 @@ class Evaluation(Result):
     @cached_property
     def _by_group(self) -> dict[str, dict[str, Reading]]:
         """The values of deciles and of the user's own parts, with intervals, by title."""
-        counted, found = self._counted, dict[str, dict[str, Reading]]()
+        counted, readings = self._counted, dict[str, dict[str, Reading]]()
         parts = {DECILES: [counted.parts["deciles"]]} if "deciles" in counted.parts else {}
-        own = counted.setting.parts
-        parts |= {own[name].title: [*of.values()] for name, of in counted.own.items()}
+        user_parts = counted.setting.parts
+        parts |= {user_parts[name].title: [*of.values()] for name, of in counted.own.items()}
         for title, collections in parts.items():
-            found[title] = {}
-            for one in collections:
-                results = one.results(counted.setting.confidence_level)
-                found[title] |= read_results(one, results, keep_base=False, by_group=True)
-        return found
+            readings[title] = {}
+            for collection in collections:
+                results = collection.results(counted.setting.confidence_level)
+                readings[title] |= read_results(collection, results, keep_base=False, by_group=True)
+        return readings
 
     def _values_of(self, title: str) -> dict[str, float]:
         return {name: one.value for name, one in self._beside.get(title, {}).items()}
@@ -204,43 +204,44 @@ class Evaluation(Result):
             [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
         """
         alone = {"value": self.columns["value"], **self._beside}
-        rows = [(title, name, "", one) for title, of in alone.items() for name, one in of.items()]
-        for title, of in self._by_group.items():
-            rows += [(title, *name.partition(", ")[::2], one) for name, one in of.items()]
-        for part, metric, group, one in rows:
-            low, high = one.bounds or (math.nan, math.nan)
-            numbers = {"value": one.value, "low": low, "high": high, "queries": one.number}
-            note = one.note or one.footnote * bool(one.dagger)
+        rows = [(title, name, "", x) for title, of in alone.items() for name, x in of.items()]
+        for title, readings in self._by_group.items():
+            rows += [(title, *name.partition(", ")[::2], x) for name, x in readings.items()]
+        for part, metric, group, reading in rows:
+            low, high = reading.bounds or (math.nan, math.nan)
+            numbers = {"value": reading.value, "low": low, "high": high, "queries": reading.number}
+            note = reading.note or reading.footnote * bool(reading.dagger)
             yield {"part": part, "metric": metric, "group": group, **numbers, "note": note}
         for record in self.group_records():
             yield {"part": f"by {record.pop('kind')}", **record, "note": ""}
 
     def _others(self) -> dict[str, Table]:
         level = self._counted.setting.confidence_level
-        found = {f"By {name}": table for name, table in self.groups.items()}
+        tables_of_groups = {f"By {name}": table for name, table in self.groups.items()}
         tables = {x: of_readings({"value": of}, level) for x, of in self._by_group.items()}
         if self.deciles is not None:
             tables = {OF_DECILES: self.deciles, **tables}
             del tables[DECILES]
-        return found | tables
+        return tables_of_groups | tables
 
     def sections(self) -> dict[str, str]:
         counted, level = self._counted, self._counted.setting.confidence_level
         parts: Any = counted.parts
-        own = "model" if len(self.columns) > 1 else ""
-        columns = {own if x == "value" else x: of for x, of in self.columns.items()}
+        name_of_value = "model" if len(self.columns) > 1 else ""
+        columns = {name_of_value if x == "value" else x: of for x, of in self.columns.items()}
         shown = show_values(columns, self.table, level) + show_meanings(counted.rows())
-        found = {"Result": shown}
+        sections = {"Result": shown}
         for kind, table in self.groups.items():
-            found[f"By {kind}"] = show_groups(kind, parts[f"by {kind}"], table, level)
+            sections[f"By {kind}"] = show_groups(kind, parts[f"by {kind}"], table, level)
         if (places := counted.setting.locations) is not None:
-            found["Distance"] = show_map(parts["map"]["acc_at_1"], places)
+            sections["Distance"] = show_map(parts["map"]["acc_at_1"], places)
         if "probabilities" in parts:
-            found["Probabilities"] = show_probabilities(parts["probabilities"], level)
+            sections["Probabilities"] = show_probabilities(parts["probabilities"], level)
         if any(low < high for low, high in self.ties.values()):
-            found["Ties"] = show_ties(self.values, self.ties)
+            sections["Ties"] = show_ties(self.values, self.ties)
         others = self._others().items()
-        return found | {title: show_table(table) for title, table in others if title not in found}
+        tables = {title: show_table(table) for title, table in others if title not in sections}
+        return sections | tables
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> Evaluation:
@@ -264,7 +265,7 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
         >>> both.values["acc_at_1"], both.values["mrr"], both.card["queries"]
         (0.5, 0.75, 2)
     """
-    own = check_metrics(metrics)
+    further_metrics = check_metrics(metrics)
     if isinstance(shards, (str, Path, Evaluation)):
         raise TypeError(
             f"`shards` must be a list of files or evaluations, got {short(shards)}; for a pattern, "
@@ -273,26 +274,26 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
     read = [
         (f"evaluation {number}", shard._counted)
         if isinstance(shard, Evaluation)
-        else (str(shard), Counted.load(Path(shard), own))
+        else (str(shard), Counted.load(Path(shard), further_metrics))
         for number, shard in enumerate(shards)
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
     used = [pair for pair in read if pair[1].card["queries"]] or read[:1]
-    empty = [one for _, one in read if not any(one is x for _, x in used)]
+    empty = [counted for _, counted in read if not any(counted is x for _, x in used)]
     first_name, first = used[0]
     total, seen = Counted(first.setting), dict[str, str]()
-    for one in empty:  # of no query, but it may have counted predictions without truth
-        total.card.update({name: number for name, number in one.card.items() if number})
-    for name, one in used:
-        check_alike(first_name, first.setting, name, one.setting)
-        if known := one.ids & seen.keys():
+    for counted in empty:  # of no query, but it may have counted predictions without truth
+        total.card.update({name: number for name, number in counted.card.items() if number})
+    for name, counted in used:
+        check_alike(first_name, first.setting, name, counted.setting)
+        if again := counted.ids & seen.keys():
             raise ValueError(
                 "every shard must be merged once, got the same evaluation in "
-                f"{seen[min(known)]} and {name}; leave one of them out."
+                f"{seen[min(again)]} and {name}; leave one of them out."
             )
-        seen |= dict.fromkeys(one.ids, name)
-        total.merge(one)
+        seen |= dict.fromkeys(counted.ids, name)
+        total.merge(counted)
     return Evaluation(total)
 
 
@@ -300,18 +301,18 @@ def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
     """Compute what stands beside the values of the first table, by title and metric."""
     parts, number = counted.parts, counted.setting.candidates
     titles = [title for title in (*BOUNDS, CHANCE, BASELINE) if title in parts]
-    found = {title: parts[title].compute() for title in titles}
+    values = {title: parts[title].compute() for title in titles}
     if AMONG_ANSWERED in parts:
-        found[AMONG_ANSWERED] = parts[AMONG_ANSWERED].results(None).values
+        values[AMONG_ANSWERED] = parts[AMONG_ANSWERED].results(None).values
     if FREQUENCIES in parts:
-        found[BASELINE] |= parts[FREQUENCIES].compute()
+        values[BASELINE] |= parts[FREQUENCIES].compute()
     if number is not None:  # metrics of decisions have no chance level
         expected = analysis.chance(counted.headline, number)
-        found[CHANCE] = {name: found.get(CHANCE, expected)[name] for name in expected}
+        values[CHANCE] = {name: values.get(CHANCE, expected)[name] for name in expected}
         if counted.setting.probabilities:
             equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
-            found[CHANCE] |= equal
-    return found
+            values[CHANCE] |= equal
+    return values
 
 
 def _table_of_kind(counted: Counted, kind: str) -> Table:
@@ -341,17 +342,17 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
 
 def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading]:
     """Return the values of one group."""
-    found = {}
-    for name, one in members.items():
+    readings = {}
+    for name, metric in members.items():
         ends = results.intervals.get(name)
-        found[name] = Reading(
+        readings[name] = Reading(
             float(results.values[name][i]),
             None if ends is None else (float(ends[0][i]), float(ends[1][i])),
-            one.plot_upper_bound == 1,
+            metric.plot_upper_bound == 1,
             number=int(results.numbers[name][i]),
-            unit=one.unit,
+            unit=metric.unit,
         )
-    return found
+    return readings
 
 
 def _worst(name: str, metric: Any, results: Results) -> tuple[str, list[int]]:

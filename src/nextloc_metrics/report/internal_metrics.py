@@ -50,9 +50,9 @@ class FewSums(KeyedSums):
     sorted_at_once = 1 << 20  # 32 MB
 
     def merge(self) -> Tensor:
-        found = super().merge()
-        is_full = len(found) > self.most or _is_full(found)
-        return torch.full_like(found[:1], FULL) if is_full else found
+        merged = super().merge()
+        is_full = len(merged) > self.most or _is_full(merged)
+        return torch.full_like(merged[:1], FULL) if is_full else merged
 
 
 def _is_full(sums: Tensor) -> bool:
@@ -178,8 +178,8 @@ class AnswerShare(MeanMetric):
 def answer_shares(k: Sequence[int], sees_missing: bool) -> RankingCollection:
     """Return the shares of outcomes, of items, and of answers shorter than each k."""
     shown = [x for x in get_args(AnswerKind) if x != "short" and (sees_missing or x != "missing")]
-    found = {name: AnswerShare(name) for name in shown}
-    return RankingCollection(found | {f"shorter_than_{x}": AnswerShare("short", x) for x in k})
+    shares = {name: AnswerShare(name) for name in shown}
+    return RankingCollection(shares | {f"shorter_than_{x}": AnswerShare("short", x) for x in k})
 
 
 def count_answers(table: Tensor) -> dict[str, int]:

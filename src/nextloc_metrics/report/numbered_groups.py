@@ -65,9 +65,12 @@ def _by_key(
         clusters = keys.get(member.cluster, none)[state[:, 0] & ((1 << _BITS) - 1)]
         rows, num_keys = torch.cat([torch.stack([groups, clusters], 1), state[:, 1:]], 1), 2
     elif isinstance(member, Grouped) and member.num_groups is None:
-        of = keys.get(str(member.by), none)
-        has_queries = state[: len(of), 2] > 0
-        rows, num_keys = torch.cat([of[:, None], state[: len(of)]], 1)[has_queries], 1
+        group_keys = keys.get(str(member.by), none)
+        has_queries = state[: len(group_keys), 2] > 0
+        rows, num_keys = (
+            torch.cat([group_keys[:, None], state[: len(group_keys)]], 1)[has_queries],
+            1,
+        )
     elif isinstance(member, LocationAnswers):
         if bool((state[:1, 0] < 0).any()):
             return torch.full_like(state, FULL)
@@ -76,10 +79,8 @@ def _by_key(
             state = torch.cat([state[:, :2], decided[:, None], state[:, 3:]], 1)
         if member.cluster is None:
             return state
-        rows, num_keys = (
-            torch.cat([keys.get(member.cluster, none)[state[:, :1]], state[:, 1:]], 1),
-            3,
-        )
+        clusters = keys.get(member.cluster, none)[state[:, :1]]
+        rows, num_keys = torch.cat([clusters, state[:, 1:]], 1), 3
     elif isinstance(member, LocationTally) and member.num_locations is None:
         counts = state.clone()
         counts[:, -1] = 0

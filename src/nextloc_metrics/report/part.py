@@ -24,7 +24,7 @@ class Part:
     Subclass this class, define `make`, and pass an object of it among `metrics`: its metrics are
     counted with all others, merged and saved, and their values are in
     [`Evaluation.rows`][nextloc_metrics.report.Evaluation.rows] and in a section of the page.
-    `known` is the `report.setting.Setting`: what is known before the first query is counted.
+    `setting` is the `report.setting.Setting`: what is known before the first query is counted.
 
     Example:
         >>> import torch
@@ -35,7 +35,7 @@ class Part:
         ...     def groups(self, batch):
         ...         return {"parity": batch.target % 2}
         ...
-        ...     def make(self, known, rows):
+        ...     def make(self, setting, rows):
         ...         return {"parity": RankingCollection({"mrr": Grouped(MRR(), 2, by="parity")})}
         >>> e = report.evaluate([[3, 5], [4, 2]], [3, 2], k=1, metrics={"parity": ByParity()})
         >>> [(x["group"], x["value"]) for x in e.rows() if x["part"] == ByParity.title]
@@ -48,7 +48,7 @@ class Part:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{x}={y!r}' for x, y in vars(self).items())})"
 
-    def make(self, known: Any, rows: Parts) -> Parts:
+    def make(self, setting: Any, rows: Parts) -> Parts:
         """Return the metrics that are counted, by name; `rows` are those of the first table.
 
         An evaluation for which it returns none has no such part.
@@ -59,6 +59,6 @@ class Part:
         """Return the numbers of groups of its own, by kind, integer `[N]`."""
         return {}
 
-    def feed(self, known: Any) -> Feed | None:
+    def feed(self, setting: Any) -> Feed | None:
         """Return what its metrics rank in place of the model's predictions; None for these."""
         return None

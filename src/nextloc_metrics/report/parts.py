@@ -52,81 +52,88 @@ BASELINE = "most frequent"
 FREQUENCIES = "training frequencies"
 
 
-def make_table(known: Setting) -> Parts:
+def make_table(setting: Setting) -> Parts:
     """Return the collections whose metrics are the rows of the first table."""
-    own, given = known.further_metrics, cast("Any", known.probabilities)
-    ranked = {x: y for x, y in own.items() if y.record is Ranking}
-    options: Any = {"locations": known.locations, "if_one_target": "leave out"}
-    found = {
+    further_metrics, probabilities = setting.further_metrics, cast("Any", setting.probabilities)
+    ranked = {x: y for x, y in further_metrics.items() if y.record is Ranking}
+    options: Any = {"locations": setting.locations, "if_one_target": "leave out"}
+    collections = {
         "": make_headline(
-            known.num_ids, known.has_several, known.k, known.measures, ranked, **options
+            setting.num_ids, setting.has_several, setting.k, setting.measures, ranked, **options
         )
     }
-    if given == CONFIDENCE:
-        found["probabilities"] = confidence_metrics()
-    elif given:
-        found["probabilities"] = probability_metrics(given=given, locations=known.locations)
-    others: dict[str, Any] = {x: y.clone() for x, y in own.items() if x not in ranked}
-    found["own"] = RankingCollection(others)
-    if known.answers:
-        found["answers"] = answer_shares(known.k, UNSEEN not in known.answers)
-    return found
+    if probabilities == CONFIDENCE:
+        collections["probabilities"] = confidence_metrics()
+    elif probabilities:
+        collections["probabilities"] = probability_metrics(
+            given=probabilities, locations=setting.locations
+        )
+    others: dict[str, Any] = {x: y.clone() for x, y in further_metrics.items() if x not in ranked}
+    collections["own"] = RankingCollection(others)
+    if setting.answers:
+        collections["answers"] = answer_shares(setting.k, UNSEEN not in setting.answers)
+    return collections
 
 
-def make_beside(known: Setting, table: Parts) -> Parts:
+def rows_of(table: Parts) -> list[tuple[str, Any]]:
+    """Return name and metric of each row of the first table."""
+    return [row for collection in table.values() for row in collection.named_members()]
+
+
+def make_beside(setting: Setting, table: Parts) -> Parts:
     """Return what is counted of the model's predictions beside the first table.
 
     These are groups, clusters, answers for the interval of F1, bounds over ties, the accuracy at
     each location for a map, and deciles. The sums of groups are by key.
     """
-    members: list[tuple[str, Any]] = [row for of in table.values() for row in of.named_members()]
+    members = rows_of(table)
     means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.is_mean}
-    cluster, found = known.cluster, dict[str, dict[str, Any]]()
-    for kind in known.groups:
+    cluster, members_of = setting.cluster, dict[str, dict[str, Any]]()
+    for kind in setting.groups:
         make: Any = partial(Grouped, by=kind)
         if cluster not in (None, kind):
             make = partial(ClusteredGroups, by=kind, cluster=cluster)
-        found[f"by {kind}"] = {name: make(x) for name, x in means.items()}
+        members_of[f"by {kind}"] = {name: make(x) for name, x in means.items()}
     if cluster is not None:
         make = partial(Grouped, by=cluster, average="queries")
-        found["cluster"] = {name: make(x) for name, x in means.items()}
-    found[LEFT_OUT] = {
+        members_of["cluster"] = {name: make(x) for name, x in means.items()}
+    members_of[LEFT_OUT] = {
         name: LocationAnswers(metric=x, cluster=cluster)
         for name, x in members
         if isinstance(x, LocationTally) and has_jackknife(x)
     }
     for ties in BOUNDS:
-        found[ties] = {
+        members_of[ties] = {
             name: type(x)(**{**x.options, "ties": ties})
             for name, x in means.items()
             if _has_ties(x)
         }
-    if known.locations is not None:
-        found["map"] = {"acc_at_1": Grouped(AccuracyAtK(1), len(known.locations), by=TARGET)}
-    parts = {name: RankingCollection(of) for name, of in found.items()}
-    if known.bins is not None:
-        deciles = decile_metrics(known.bins, k=max(known.k))
-        if known.has_decile_accuracy:
-            first = accuracy_by_decile(known.bins, known.k)
+    if setting.locations is not None:
+        members_of["map"] = {"acc_at_1": Grouped(AccuracyAtK(1), len(setting.locations), by=TARGET)}
+    parts = {name: RankingCollection(of) for name, of in members_of.items()}
+    if setting.bins is not None:
+        deciles = decile_metrics(setting.bins, k=max(setting.k))
+        if setting.has_decile_accuracy:
+            first = accuracy_by_decile(setting.bins, setting.k)
             deciles = RankingCollection(dict([*first.named_members(), *deciles.named_members()]))
         parts["deciles"] = deciles.clustered(by=cluster) if cluster else deciles
     return parts
 
 
-def make_references(known: Setting, table: Parts) -> Iterator[tuple[Feed, Parts]]:
+def make_references(setting: Setting, table: Parts) -> Iterator[tuple[Feed, Parts]]:
     """Yield what is ranked in place of the model's predictions, and the collections that count it.
 
     The queries with an answer; a random ranking, where queries differ in their candidates; and the
     training visits of all users, whose likelihood has one more visit to each location.
     """
-    headline, counts, places = table[""], known.train_counts, known.locations
-    if known.answers:
+    headline, counts, places = table[""], setting.train_counts, setting.locations
+    if setting.answers:
         yield _keep_answered, {AMONG_ANSWERED: deepcopy(headline)}
-    if known.candidates is not None and known.chance_varies:
-        yield _of_row(torch.zeros(1, known.candidates), places), {CHANCE: deepcopy(headline)}
+    if setting.candidates is not None and setting.chance_varies:
+        yield _of_row(torch.zeros(1, setting.candidates), places), {CHANCE: deepcopy(headline)}
     if counts is not None:
         yield _of_row(analysis.most_frequent(counts, 1), places), {BASELINE: deepcopy(headline)}
-        if known.probabilities not in ("", CONFIDENCE):
+        if setting.probabilities not in ("", CONFIDENCE):
             smoothed = (counts.double() + 1)[None]
             likely = likelihood_metrics(given="probabilities")
             yield _of_row(smoothed / smoothed.sum(), None), {FREQUENCIES: likely}

@@ -128,11 +128,11 @@ def recbole(preds: Array, target: Array, k: int | Sequence[int] = 10) -> dict[st
     depth = np.arange(1, max(cuts) + 1)
     hit = ((ranks > 0) & (ranks <= depth)).astype(float)
     reciprocal, gain = hit / np.maximum(ranks, 1), hit / np.log2(np.maximum(ranks, 1) + 1)
-    found = {"recall": hit, "mrr": reciprocal, "ndcg": gain}
-    found |= {"hit": hit, "precision": hit / depth, "map": reciprocal}
+    scores_by_name = {"recall": hit, "mrr": reciprocal, "ndcg": gain}
+    scores_by_name |= {"hit": hit, "precision": hit / depth, "map": reciprocal}
     return {
         f"{name}@{cut}": float(np.round(scores.mean(0)[cut - 1], 4))
-        for name, scores in found.items()
+        for name, scores in scores_by_name.items()
         for cut in cuts
     }
 
@@ -166,9 +166,9 @@ def sasrec(
         {'NDCG@10': 1.0, 'HR@10': 1.0}
     """
     preds, target = _read(preds, target)
-    known = [] if seen is None else as_tensor("seen", seen).tolist()
-    given: dict[str, Any] = {"users": users, "seen": seen}
-    for name, values in given.items():
+    seen_rows = [] if seen is None else as_tensor("seen", seen).tolist()
+    by_query: dict[str, Any] = {"users": users, "seen": seen}
+    for name, values in by_query.items():
         if values is not None and len(values) != len(target):
             raise ValueError(
                 f"`{name}` must have a row for each of the {len(target)} queries, got "
@@ -179,16 +179,16 @@ def sasrec(
         rows = len(target) - 1 - np.unique(np.asarray(users)[::-1], return_index=True)[1]
     draw, width = np.random.RandomState(seed), preds.shape[1]
     ids = target[rows, None].repeat(1, 101)
-    for one, row in enumerate(rows):
-        rated = set(known[row]) if known else set()
+    for place, row in enumerate(rows):
+        rated = set(seen_rows[row]) if seen_rows else set()
         if rated.issuperset(range(1, width)):
             raise ValueError(
                 f"`seen` must leave an id to draw, got all {width - 1} in {as_row(row)}."
             )
         for column in range(1, 101):
-            ids[one, column] = drawn = draw.randint(1, width)
+            ids[place, column] = drawn = draw.randint(1, width)
             while drawn in rated:
-                ids[one, column] = drawn = draw.randint(1, width)
+                ids[place, column] = drawn = draw.randint(1, width)
     ranks = (-preds[rows].gather(1, ids)).argsort(dim=1).argsort(dim=1)[:, 0] + 1
     hit, _, gain = _means(ranks, 10)
     return {"NDCG@10": gain, "HR@10": hit}
@@ -211,8 +211,9 @@ def middle_rank(
     """
     cuts = cut_offs(k)
     preds, target = _read(preds, target)
-    own = preds.gather(1, target[:, None])
-    above, tied = (preds > own).sum(1), (preds == own).sum(1)  # NaN equals not even itself
+    of_target = preds.gather(1, target[:, None])
+    # NaN equals not even itself
+    above, tied = (preds > of_target).sum(1), (preds == of_target).sum(1)
     ranks = above + (tied.clamp(min=1).double() + 1) / 2
     return {f"hits@{cut}": _means(ranks, cut)[0] for cut in cuts} | {"mrr": _means(ranks)[1]}
 
@@ -239,8 +240,8 @@ def _rank(order: Callable[[Tensor], Any], preds: Tensor, target: Tensor) -> Tens
     """Return the rank of each target by `topk` or `sort`, 0 where it is not returned."""
     ranks = []
     for rows, ids in zip(torch.split(preds, _ROWS), torch.split(target, _ROWS), strict=True):
-        found = order(rows).indices == ids[:, None]
-        ranks.append(torch.where(found.any(1), found.byte().argmax(1) + 1, 0))
+        is_target = order(rows).indices == ids[:, None]
+        ranks.append(torch.where(is_target.any(1), is_target.byte().argmax(1) + 1, 0))
     return torch.cat(ranks)
 
 
@@ -326,8 +327,8 @@ def audit(
     if target is None:
         raise TypeError("`target` must be given with scores, got None.")
     records: list[dict[str, Any]] = []
-    for model, own in models.items():
-        scores, ids = _read(own, target, max(cuts))
+    for model, model_scores in models.items():
+        scores, ids = _read(model_scores, target, max(cuts))
         values = {
             "libcity": libcity(scores, ids, cuts),
             "mie_lab": mie_lab(scores, ids),

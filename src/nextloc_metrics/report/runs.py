@@ -67,10 +67,12 @@ class Measures:
     """The metrics of runs of one form, how a batch is read for them, and what cards depend on."""
 
     def __init__(self, form: Form, options: Options) -> None:
-        own: dict[str, Any] = check_metrics(options.metrics)
-        _check_fractions("metrics", own)
+        further_metrics: dict[str, Any] = check_metrics(options.metrics)
+        _check_fractions("metrics", further_metrics)
         number = options.num_locations or form.candidates
-        headline = make_headline(number, form.has_several, options.k, options.measures, own)
+        headline = make_headline(
+            number, form.has_several, options.k, options.measures, further_metrics
+        )
         self.members = members = dict[str, Any](headline.named_members())
         _check_fractions("measures", members)
         self.f1 = {
@@ -81,7 +83,7 @@ class Measures:
         self.plan = Plan([*members.values()])
         self.plan.needs[Ranking] |= Needs()  # the card reads all ranks
         setting = Setting.read(replace(options, metrics=None))
-        self.setting = replace(setting, metrics=own, form=form)
+        self.setting = replace(setting, metrics=further_metrics, form=form)
 
 
 def count_run(
@@ -107,9 +109,10 @@ def count_run(
         longest = max(longest, of_batch)
         others.update(records)
         for kind, record in records.items():
-            table, own = ScoreTable(record), {x: y for x, y in means.items() if y.record is kind}
-            table.add({metric._score_name: metric for metric in own.values()})
-            for key, metric in own.items():
+            table = ScoreTable(record)
+            of_kind = {key: metric for key, metric in means.items() if metric.record is kind}
+            table.add({metric._score_name: metric for metric in of_kind.values()})
+            for key, metric in of_kind.items():
                 each, counted = table.of(metric._score_name)
                 parts[key].append(each.clamp(0, 1).masked_fill(~counted, torch.nan))
         if measures.f1:
@@ -181,10 +184,10 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
     """Return a model of several runs: values are means over them, with standard deviations."""
     if len(runs) == 1:
         return runs[0]
-    first, decided = runs[0], [x for one in runs for x in one.decided]
-    scores = {x: np.concatenate([one.scores[x] for one in runs]) for x in first.scores}
+    first, decided = runs[0], [x for run in runs for x in run.decided]
+    scores = {x: np.concatenate([run.scores[x] for run in runs]) for x in first.scores}
     columns, stds = dict[str, Reading](), dict[str, float]()
-    for key, one in first.columns.items():
+    for key, reading in first.columns.items():
         values, bounds = [of.columns[key].value for of in runs], None
         if key in scores:
             kept = ~np.isnan(scores[key]).any(0)
@@ -195,7 +198,7 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
                 unknown = 0 * sum(sum(of.columns[key].bounds or ()) for of in runs)
                 estimate = estimate._replace(few=(), effective=estimate.effective + unknown)
             bounds = ends_of(estimate, level)
-        columns[key] = one._replace(value=math.fsum(values) / len(runs), bounds=bounds)
+        columns[key] = reading._replace(value=math.fsum(values) / len(runs), bounds=bounds)
         stds[key] = statistics.stdev(values)
     card, notes, cuts = Counter[str](), dict[str, None](), dict[str, str]()
     for run in runs:

@@ -48,11 +48,11 @@ def write(
 
 def checksum(header: str, arrays: Mapping[str, Any]) -> str:
     """Return a hash of the header and of the arrays with their names, dtypes and shapes."""
-    found = blake2b(header.encode(), digest_size=16)
+    digest = blake2b(header.encode(), digest_size=16)
     for name, array in sorted(arrays.items()):
-        found.update(repr((name, array.dtype.str, array.shape)).encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        digest.update(repr((name, array.dtype.str, array.shape)).encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def is_saved(path: str) -> bool:
@@ -74,14 +74,14 @@ def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
             arrays = dict(packed)
         if "header" not in arrays:
             raise ValueError("it has no header")
-        text, known = str(arrays.pop("header")), str(arrays.pop("checksum"))
+        text, expected = str(arrays.pop("header")), str(arrays.pop("checksum"))
         header = json.loads(text)
         if header["version"] not in (_VERSION, NUMBERED):
             raise ValueError(
                 f"another release wrote it: it has version {header['version']}, and this release "
                 f"reads {_VERSION}"
             )
-        if checksum(text, arrays) != known:
+        if checksum(text, arrays) != expected:
             raise ValueError("its checksum shows that it was changed")
         return header, {name: torch.from_numpy(array) for name, array in arrays.items()}
 
@@ -92,9 +92,9 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        own = isinstance(error, ValueError) and "pickle" not in str(error)
+        is_reason = isinstance(error, ValueError) and "pickle" not in str(error)
         name = "`data`" if isinstance(path, BytesIO) else path
-        reason = str(error) if own else f"reading it failed with {type(error).__name__}"
+        reason = str(error) if is_reason else f"reading it failed with {type(error).__name__}"
         raise ValueError(
             f"{name} must be a file that `Evaluation.save` wrote, but {clip(reason)}; "
             "save the evaluation again."
@@ -104,12 +104,12 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
 def check_metrics(path: Path | BytesIO, header: Mapping[str, Any], metrics: OwnMetrics) -> None:
     """Raise if a file is that of an evaluation with other further metrics."""
     with refused(path):
-        known = tuple(header["setting"]["metrics"])
-    own = names_of(metrics)
-    if known != own:
+        held = tuple(header["setting"]["metrics"])
+    passed = names_of(metrics)
+    if held != passed:
         has, got = (
             clip(str(next((x for x in some if x not in others), "none")))
-            for some, others in ((known, own), (own, known))
+            for some, others in ((held, passed), (passed, held))
         )
         name = "`data`" if isinstance(path, BytesIO) else path
         raise ValueError(

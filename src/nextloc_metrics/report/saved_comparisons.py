@@ -35,13 +35,13 @@ SAVED = (str, Path, Evaluation)
 _NONE = (math.nan, math.nan)
 
 
-def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Comparisons:
+def compare_saved(evaluations: Mapping[str, Any], metrics: Any, level: float) -> Comparisons:
     """Compare two evaluations, by name."""
-    if len(given) != 2 or not all(isinstance(x, SAVED) for x in given.values()):
+    if len(evaluations) != 2 or not all(isinstance(x, SAVED) for x in evaluations.values()):
         raise ValueError(
-            f"`models` must be two evaluations, or files of them, got {short(dict(given))}."
+            f"`models` must be two evaluations, or files of them, got {short(dict(evaluations))}."
         )
-    read = _read(given, metrics, level)
+    read = _read(evaluations, metrics, level)
     (before, a), (after, b) = read.items()
     cuts = {x: cut_by_lists(y.rows(), y.setting, y.card, y.longest) for x, y in read.items()}
     columns = mark_cuts({x: Evaluation(y).columns["value"] for x, y in read.items()}, cuts)
@@ -49,40 +49,41 @@ def compare_saved(given: Mapping[str, Any], metrics: Any, level: float) -> Compa
     is_shared = cluster and cluster == b.cluster
     keys = [{*x.keys_of(cluster).tolist()} for x in (a, b)] if is_shared else []
     shared = len(set.intersection(*keys)) if keys else 0
-    found, queries = {}, [one.card["queries"] for one in read.values()]
+    differences, queries = {}, [one.card["queries"] for one in read.values()]
     for key, old in columns[before].items():
         new = columns[after].get(key)
         # bounds are NaN where too few groups have a hit
         if new is not None and not math.isnan(
             sum((*(old.bounds or _NONE), *(new.bounds or _NONE)))
         ):
-            alike = (
-                _correlation(*(_errors(key, cluster, x) for x in read.values())) if shared else 0.0
-            )
+            errors = [_errors(key, cluster, x) for x in read.values()] if shared else []
+            alike = _correlation(*errors) if shared else 0.0
             numbers = *_difference(old, new, alike), math.nan, math.nan, sum(queries)
-            found[key] = Comparison(*numbers, level, p_from="t")
-    skipped = [x for x in dict.fromkeys(chain(*columns.values())) if x not in found]
+            differences[key] = Comparison(*numbers, level, p_from="t")
+    skipped = [x for x in dict.fromkeys(chain(*columns.values())) if x not in differences]
     sample = f"by {cluster} ({shared:,} in both), F1 as independent" if shared else "independent"
     sizes = f"{before}: {queries[0]:,} queries, {after}: {queries[1]:,} queries"
-    columns = {name: {x: of[x] for x in found} for name, of in columns.items()}
+    columns = {name: {x: of[x] for x in differences} for name, of in columns.items()}
     card = {"queries": sum(queries), "intervals": f"{sample}, not corrected", "p": "no tests"}
     said, notes = _say(read)
     if skipped:
         notes.append(f"not in both, or without an interval: {', '.join(skipped)}")
-    pair, untested = (before, after), dict.fromkeys(found, math.nan)
-    tests = ByPair({pair: found}), ByPair({pair: untested})
+    pair, untested = (before, after), dict.fromkeys(differences, math.nan)
+    tests = ByPair({pair: differences}), ByPair({pair: untested})
     notes = [sizes, f"intervals of differences: {sample}", *notes]
-    members = [x for x in a.rows() if x[0] in found]
+    members = [x for x in a.rows() if x[0] in differences]
     stds: dict[str, dict[str, float]] = {before: {}, after: {}}
     return Comparisons(*tests, {}, {}, columns, card | said, level, notes, members, stds)
 
 
-def _read(given: Mapping[str, Any], metrics: Any, level: float) -> dict[str, Counted]:
+def _read(evaluations: Mapping[str, Any], metrics: Any, level: float) -> dict[str, Counted]:
     """Return the counts of two evaluations, or raise if they have one in common."""
-    own = check_metrics(metrics)
+    further_metrics = check_metrics(metrics)
     read = {
-        name: copy(x._counted) if isinstance(x, Evaluation) else Counted.load(Path(x), own)
-        for name, x in given.items()
+        name: copy(x._counted)
+        if isinstance(x, Evaluation)
+        else Counted.load(Path(x), further_metrics)
+        for name, x in evaluations.items()
     }
     (before, a), (after, b) = read.items()
     if a.ids & b.ids:
@@ -90,8 +91,8 @@ def _read(given: Mapping[str, Any], metrics: Any, level: float) -> dict[str, Cou
             f"every evaluation must be compared once, got the same evaluation in {before} and "
             f"{after}; leave one of them out."
         )
-    for one in read.values():
-        one.setting = replace(one.setting, confidence_level=level)
+    for counted in read.values():
+        counted.setting = replace(counted.setting, confidence_level=level)
     return read
 
 
@@ -140,13 +141,13 @@ def _doubts(counted: Counted) -> list[str]:
 
 def _differing(evaluations: Mapping[str, Counted]) -> list[str]:
     """Say in what the protocols of two evaluations differ."""
-    found = []
+    texts = []
     for name in (*_PROTOCOL, "target"):
         values = {x: _protocol_of(one, name) for x, one in evaluations.items()}
         if len({*values.values()}) > 1:
             each = (f"{value} in {x}" for x, value in values.items())
-            found.append(f"{name}: {', '.join(each)}")
-    return found
+            texts.append(f"{name}: {', '.join(each)}")
+    return texts
 
 
 def _protocol_of(counted: Counted, name: str) -> Any:

@@ -44,10 +44,10 @@ OwnMetrics: TypeAlias = Mapping[str, RecordMetric | Part]
 
 def digest(*values: Any) -> str:
     """Return a short hash of the values; of a tensor by its numbers."""
-    found = blake2b(digest_size=8)
+    hashed = blake2b(digest_size=8)
     for value in values:
-        found.update(repr(value.tolist() if isinstance(value, Tensor) else value).encode())
-    return found.hexdigest()
+        hashed.update(repr(value.tolist() if isinstance(value, Tensor) else value).encode())
+    return hashed.hexdigest()
 
 
 def _as_it_is(_name: str, value: Any) -> Any:
@@ -143,10 +143,10 @@ class Form(NamedTuple):
     @classmethod
     def of(cls, rows: ArrayRows) -> Form:
         """Return the form of rows."""
-        given: Any = {name: getattr(rows, name) is not None for name in _PER_QUERY}
+        has_columns: Any = {name: getattr(rows, name) is not None for name in _PER_QUERY}
         if isinstance(rows.preds, Answers):
-            given |= {"answers": rows.preds.rule, "num_ids": rows.preds.num_ids}
-        return cls(rows.num_candidates, rows.has_several, rows.groups, **given)
+            has_columns |= {"answers": rows.preds.rule, "num_ids": rows.preds.num_ids}
+        return cls(rows.num_candidates, rows.has_several, rows.groups, **has_columns)
 
     def check(self, other: Form) -> None:
         """Raise if a batch is of another form than those before."""
@@ -196,9 +196,9 @@ class Setting(Options):
     @classmethod
     def read(cls, options: Options, vocabulary: Sequence[Any] | None = None) -> Setting:
         """Check options; `vocabulary` has the text of each id, if ids are its positions."""
-        given = {x.name: getattr(options, x.name) for x in fields(Options)}
-        read = {name: _CHECKS.get(name, _as_it_is)(name, value) for name, value in given.items()}
-        measures = given["measures"]
+        values = {x.name: getattr(options, x.name) for x in fields(Options)}
+        read = {name: _CHECKS.get(name, _as_it_is)(name, value) for name, value in values.items()}
+        measures = values["measures"]
         read["k"] = tuple(cut_offs(cut_offs_of(measures) if measures else read["k"]))
         if read["bins"] is None and read["train_counts"] is not None:
             read["bins"] = PopularityBins.from_counts(read["train_counts"])
@@ -207,7 +207,7 @@ class Setting(Options):
 
     def of_form(self, form: Form) -> Setting:
         """Return the setting of batches of a form, or raise if the options do not allow it."""
-        found, is_scores = replace(self, form=form), form.candidates is not None
+        setting, is_scores = replace(self, form=form), form.candidates is not None
         if self.locations is not None and form.has_several:
             raise ValueError(
                 "`locations` must be None if a query may have several relevant locations, got "
@@ -221,12 +221,12 @@ class Setting(Options):
             )
         check_cluster(self.cluster, form.groups)
         is_other = form.confidence if is_scores else self.given
-        if is_other or (found.probabilities and form.has_several):
+        if is_other or (setting.probabilities and form.has_several):
             raise ValueError(
                 "`target` must be one id per query for metrics of probabilities, with `given` for "
                 f"scores or `confidence` for lists of ids, got {form.describe()}."
             )
-        return found
+        return setting
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -285,8 +285,8 @@ class Setting(Options):
     def header(self) -> dict[str, Any]:
         """The setting as JSON, with digests of arrays, by which settings are equal."""
         keys: dict[str, Any] = {"train_counts": self.train_counts}
-        for name, made in {"bins": self.bins, "locations": self.locations}.items():
-            keys[name] = None if made is None else made.state_key()
+        for name, holder in {"bins": self.bins, "locations": self.locations}.items():
+            keys[name] = None if holder is None else holder.state_key()
         written = {x.name: getattr(self, x.name) for x in fields(self) if x.name != "form"}
         written |= {name: "" if key is None else digest(key) for name, key in keys.items()}
         return {
@@ -300,12 +300,12 @@ class Setting(Options):
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the arrays of a file of counts."""
-        found = {"train_counts": self.train_counts}
+        arrays = {"train_counts": self.train_counts}
         if self.bins is not None:
-            found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
+            arrays |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
         if self.locations is not None:
-            found["points"] = self.locations.points.contiguous()
-        return {name: array for name, array in found.items() if array is not None}
+            arrays["points"] = self.locations.points.contiguous()
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def from_header(

@@ -155,8 +155,8 @@ def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
     if units != "cells":
         members: Any = trajectory_metrics(units=units, aligned=aligned).named_members()
         return dict(members)
-    found: dict[str, PairMetric] = {"geo_bleu": GeoBLEU.as_of(year), "dtw": DTW.as_of(year)}
-    return found | ({"mean_point_error": MeanPointError()} if aligned else {})
+    metrics: dict[str, PairMetric] = {"geo_bleu": GeoBLEU.as_of(year), "dtw": DTW.as_of(year)}
+    return metrics | ({"mean_point_error": MeanPointError()} if aligned else {})
 
 
 def _errors_of_slots(rows: TrajectoryPairs, pairs: Sequences) -> dict[int, float]:

@@ -18,8 +18,8 @@ def names(rows: Any) -> list[str]:
 
 def peek(rows: Any, columns: Sequence[str]) -> Any:
     """Return the first rows, at most 1,000, as a `pyarrow.Table`."""
-    found = rows.select_columns(list(columns)).limit(1000).to_arrow_refs()
-    blocks = [_without_tensors(block) for block in ray.get(found) if block.num_columns]
+    references = rows.select_columns(list(columns)).limit(1000).to_arrow_refs()
+    blocks = [_without_tensors(block) for block in ray.get(references) if block.num_columns]
     return concat(blocks) if blocks else pa.table({name: [] for name in columns})
 
 

@@ -27,8 +27,8 @@ def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes
     """Count each partition and merge the counts, in the session of the data frame."""
 
     def count_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if found := [batch for batch in batches if batch.num_rows]:
-            yield _pack(count(pa.Table.from_batches(found)))
+        if filled := [batch for batch in batches if batch.num_rows]:
+            yield _pack(count(pa.Table.from_batches(filled)))
 
     def merge_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if parts := [part for batch in batches for part in batch.column(0).to_pylist()]:
