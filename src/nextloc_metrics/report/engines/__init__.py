@@ -16,7 +16,7 @@ from typing import Any
 from nextloc_metrics.report.engines import partition
 from nextloc_metrics.report.files.answer_texts import reader_of
 from nextloc_metrics.report.files.cells import is_list, is_text
-from nextloc_metrics.report.files.opened import how_cells_are_read
+from nextloc_metrics.report.files.opened import row_options_of
 from nextloc_metrics.report.files.opening import check_columns
 from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.table_source import TableSource
@@ -40,27 +40,27 @@ def engine_of(rows: Any) -> ModuleType | None:
     return None
 
 
-def open_rows_of(source: TableSource, names: Roles, **reading: Any) -> TableRows:
+def open_rows_of(source: TableSource, names: Roles, **further: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
     It is opened as a table that has the types of the rows, the first of them, and, where targets
-    may be lists, all distinct targets, which one pass finds on the workers. `reading` is as for
+    may be lists, all distinct targets, which one pass finds on the workers. `further` is as for
     `open_source`.
     """
     rows = source.rows
     engine: Any = engine_of(rows)
-    reading, texts = how_cells_are_read(source, **reading)
-    reader = None if texts is None else reader_of(reading["vocabulary"], texts)
+    row_options, texts = row_options_of(source, **further)
+    reader = None if texts is None else reader_of(row_options["vocabulary"], texts)
     check_columns(type(rows).__name__, engine.names(rows), names.all)
     table = engine.peek(rows, names.all)
-    opened = TableRows(table, names, **reading, reader=reader)
+    opened = TableRows(table, names, **row_options, reader=reader)
     kind = table.schema.field(names.target).type
     if is_list(kind) or is_text(kind):
         find = partial(partition.find_targets, name=names.target)
         merge = partial(partition.merge_targets, name=names.target)
         if targets := fold(rows, [names.target], find, merge):
             table = partition.concat([table, partition.table_of_bytes(targets)])
-            opened = TableRows(table, names, **reading, reader=reader)
+            opened = TableRows(table, names, **row_options, reader=reader)
             for part in opened.source.parts(names.all):
                 opened.look_at(part)
     empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)

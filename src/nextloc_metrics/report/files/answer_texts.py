@@ -98,13 +98,15 @@ class Reader:
             is_missing = text is None or type(text).__name__ == "NAType" or text != text
             if not is_missing and not isinstance(text, str):
                 raise TypeError(f"`texts` must hold text or None, got {short(text)} in row {row}.")
-            found = self._read_one("" if is_missing else str(text))
-            items, outcome = ([], found) if isinstance(found, str) else (found, "answered")
+            items = self._read_one("" if is_missing else str(text))
+            outcome, items = (items, []) if isinstance(items, str) else ("answered", items)
             outcomes.append(NAMES.index(outcome))
             lengths.append(len(items))
             for name in map(self._as_name, items[: self.k]):
-                known = numbers.get(name)
-                flat.append(others.setdefault(name, size + len(others)) if known is None else known)
+                number = numbers.get(name)
+                if number is None:
+                    number = others.setdefault(name, size + len(others))
+                flat.append(number)
         # the number of a name that is no id does not depend on the other texts
         number_of = np.concatenate([np.arange(size), unknown_numbers(others, size)])
         of_all = np.array(lengths, np.int64)
@@ -118,20 +120,20 @@ class Reader:
         """Return the names in a text, or its outcome."""
         is_there = self.after is None or self.after in text
         text = text.rpartition(self.after)[2] if self.after else text
-        found = self._read(text) if is_there else forms.NO_LIST
-        if found == forms.NO_LIST:
+        items = self._read(text) if is_there else forms.NO_LIST
+        if items == forms.NO_LIST:
             return forms.UNREADABLE if text.strip() else "empty"
-        is_clean = isinstance(found, str) or {*map(type, found)} <= {str, int}
-        return (found or "empty") if is_clean else forms.UNREADABLE
+        is_clean = isinstance(items, str) or {*map(type, items)} <= {str, int}
+        return (items or "empty") if is_clean else forms.UNREADABLE
 
 
 def reader_of(ids: Any, options: Any) -> Reader:
     """Return what reads the answers of a table, with a dict of options of `read_answers`."""
-    known = [x.name for x in fields(Reader)][1:]
-    given = options if isinstance(options, Mapping) else [options]
-    if wrong := [short(x) for x in given if x not in known]:
+    names = [x.name for x in fields(Reader)][1:]
+    named = options if isinstance(options, Mapping) else [options]
+    if wrong := [short(x) for x in named if x not in names]:
         raise TypeError(
-            f"`answers` must be a dict of options of `read_answers`, of {', '.join(known)}, or of "
+            f"`answers` must be a dict of options of `read_answers`, of {', '.join(names)}, or of "
             f"`separator` and `padding` of lists alone, got {wrong[0]}."
         )
     if ids is None:
@@ -211,11 +213,11 @@ def _cells_of(column: Any) -> list[Any]:
 
 def _names_of(ids: Any) -> list[str]:
     """Return the ids as text."""
-    found = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    wrong = [ids] if isinstance(ids, str) or not found else []
-    if wrong := wrong + [x for x in found if type(x) not in (str, int)]:
+    listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    wrong = [ids] if isinstance(ids, str) or not listed else []
+    if wrong := wrong + [x for x in listed if type(x) not in (str, int)]:
         raise TypeError(f"`ids` must be the names of ids, text or integers, got {short(wrong[0])}.")
-    return [str(x) for x in found]
+    return [str(x) for x in listed]
 
 
 def _pattern_of(pattern: Any) -> re.Pattern[str]:

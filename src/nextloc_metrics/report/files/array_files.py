@@ -48,8 +48,8 @@ def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] |
     readers |= dict.fromkeys(columns.values(), as_tensor)
     held = _load(path, readers)
     if truth is not None:
-        given = _load(truth, readers | {"preds": as_tensor})
-        held |= {columns["target"]: given["preds"]} if [*given] == ["preds"] else given
+        targets = _load(truth, readers | {"preds": as_tensor})
+        held |= {columns["target"]: targets["preds"]} if [*targets] == ["preds"] else targets
     if missing := next((x for x in readers if x not in held), None):
         names = missing, *(x for x, of in _NAMES.items() if of == missing)
         hint = "; `truth` names a file of targets" if missing == columns["target"] else ""
@@ -111,9 +111,9 @@ def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[s
     """
     parts: dict[str, list[Any]] = {}
     for file in find_files(path):
-        with _opened(file) as found:
-            names = {_NAMES[x]: x for x in reversed(_NAMES) if x in found} | {x: x for x in found}
-            held = {x: found[names[x]] for x in readers if x in names}
+        with _opened(file) as arrays:
+            names = {_NAMES[x]: x for x in reversed(_NAMES) if x in arrays} | {x: x for x in arrays}
+            held = {x: arrays[names[x]] for x in readers if x in names}
         if parts and held.keys() != parts.keys():
             raise ValueError(
                 f"{file} must hold the arrays or tensors of the files before, {short([*parts])}, "
@@ -137,8 +137,8 @@ def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[s
 
 def load_array(file: str | Path) -> Any:
     """Return the array of a `.npy`, memory-mapped."""
-    with _opened(str(file)) as found:
-        return found["preds"]
+    with _opened(str(file)) as arrays:
+        return arrays["preds"]
 
 
 @contextmanager

@@ -178,33 +178,33 @@ def filtered(values: Any, keep: Any) -> Any:
     return values.filter(pa.array(keep))
 
 
-def convert(values: Any, how: CellReading) -> tuple[Any, Any]:
+def convert(values: Any, reading: CellReading) -> tuple[Any, Any]:
     """Return what Arrow values are, keys or scores, and which of them are wrong."""
     types, missing = pa.types, as_numpy(values.is_null())
     if types.is_null(values.type):
-        values = values.cast(pa.float64() if how.are_scores else pa.int64())
+        values = values.cast(pa.float64() if reading.are_scores else pa.int64())
     kind = values.type
     is_integer = types.is_integer(kind)
-    if how.are_scores and (types.is_floating(kind) or (is_integer and how.untyped)):
+    if reading.are_scores and (types.is_floating(kind) or (is_integer and reading.untyped)):
         return as_numpy(values if types.is_float32(kind) else values.cast(pa.float64())), missing
-    if is_integer and not how.are_scores:
+    if is_integer and not reading.are_scores:
         numbers = as_numpy(values.fill_null(0))
-        if how.are_keys:
+        if reading.are_keys:
             return numbers, missing
-        found, names = read_keys("ids", numbers)
-        how.name(names, names.values())
-        keys = found.numpy()
+        keys_of_numbers, names = read_keys("ids", numbers)
+        reading.name(names, names.values())
+        keys = keys_of_numbers.numpy()
         if numbers.min(initial=0) < -LIMIT:  # no hash makes an id of it
             keys = np.where(numbers < -LIMIT, -2, keys)
         return keys, missing
     of_text = kind.value_type if types.is_dictionary(kind) else kind
-    if is_text(of_text) and not how.are_scores:
-        keys, wrong = keys_of_text(values, how)
+    if is_text(of_text) and not reading.are_scores:
+        keys, wrong = keys_of_text(values, reading)
         return keys, wrong | missing
     raise _WrongTypeError(
-        f"{'scores' if how.are_scores else 'ids'}, text or integers, got {kind}; floats are scores "
-        "(as are ids that pandas keeps beside NaN: convert them with `astype('Int64')`), and "
-        "objects, lists and times are no ids"
+        f"{'scores' if reading.are_scores else 'ids'}, text or integers, got {kind}; floats are "
+        "scores (as are ids that pandas keeps beside NaN: convert them with `astype('Int64')`), "
+        "and objects, lists and times are no ids"
     )
 
 
@@ -217,33 +217,33 @@ def keys_of_arrow(text: Any) -> Any:
     return keys_of_texts(np.frombuffer(data or b"", np.uint8), ends)
 
 
-def keys_of_text(text: Any, how: CellReading, in_list: bool = False) -> tuple[Any, Any]:
+def keys_of_text(text: Any, reading: CellReading, in_list: bool = False) -> tuple[Any, Any]:
     """Return the key of each text of Arrow, and which are no ids; equal ones are read once.
 
     In a list, text that looks like a number written otherwise, or like a gap, is a name.
     """
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
     distinct = plain(encoded.dictionary)
-    keys = _keys_of_distinct(distinct, how, True)
+    keys = _keys_of_distinct(distinct, reading, True)
     wrong = np.zeros(len(keys), bool)
-    if how.untyped and not in_list:
+    if reading.untyped and not in_list:
         for i in np.flatnonzero(is_odd(distinct)):
-            if (written := distinct[i].as_py()) not in how.known:
+            if (written := distinct[i].as_py()) not in reading.known:
                 number = whole_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
-    if how.texts is not None:
-        how.name(keys.tolist(), distinct.to_pylist())
+    if reading.texts is not None:
+        reading.name(keys.tolist(), distinct.to_pylist())
     if not len(keys):
         keys, wrong = np.zeros(1, np.int64), np.zeros(1, bool)
     at = as_numpy(encoded.indices.fill_null(0)).astype(np.int64)
     return keys[at], wrong[at]
 
 
-def _keys_of_distinct(text: Any, how: CellReading, are_names: Any) -> Any:
+def _keys_of_distinct(text: Any, reading: CellReading, are_names: Any) -> Any:
     """Return the key of each text; with a type, what is no number there is a name, or pads."""
     keys = keys_of_arrow(text)
-    if not how.untyped:
-        is_name = (keys < 0) & ~np.isin(keys, [*how.pads]) & are_names
+    if not reading.untyped:
+        is_name = (keys < 0) & ~np.isin(keys, [*reading.pads]) & are_names
         keys = np.where(is_name, key_of_other(keys), keys)
     elif (keys >= LIMIT).any():  # no hash makes an id of an integer below zero
         is_low = as_numpy(pc.match_substring_regex(text, r"^-[1-9][0-9]{18,}(?:\.0)?$"))
@@ -264,19 +264,19 @@ def integers_of(text: Any) -> tuple[Any, Any]:
 
 def is_odd(text: Any) -> Any:
     """Return which of Arrow text looks like a number, but not of digits alone, or like a gap."""
-    found = pc.match_substring_regex(text, _ODD)
-    if pc.any(found).as_py():
-        found = pc.and_not(found, pc.match_substring_regex(text, _DIGITS))
-    return as_numpy(found)
+    are_odd = pc.match_substring_regex(text, _ODD)
+    if pc.any(are_odd).as_py():
+        are_odd = pc.and_not(are_odd, pc.match_substring_regex(text, _DIGITS))
+    return as_numpy(are_odd)
 
 
 def whole_of(text: str) -> int | None:
     """Return an integer that fits in 64 bits, and in a float if it was written as one."""
-    found = WHOLE.fullmatch(text)
-    if found is None or len(text) > 21:
+    match = WHOLE.fullmatch(text)
+    if match is None or len(text) > 21:
         return None
-    number = int(found[1])
-    most = 2**53 if found[2] else 2**63
+    number = int(match[1])
+    most = 2**53 if match[2] else 2**63
     return number if -most <= number < most else None
 
 
@@ -310,47 +310,48 @@ def holds_lists(text: Any) -> bool:
     return bool(pc.any(pc.match_substring_regex(text, rf"^{_SPACE}[\[(]")).as_py())
 
 
-def read_cells(part: FilePart, name: str, how: CellReading, values: Any = None) -> Cells:
+def read_cells(part: FilePart, name: str, reading: CellReading, values: Any = None) -> Cells:
     """Read a column, or other values in its place; raise if its type has no ids."""
     try:
-        return _read_cells(undecoded(part.columns[name] if values is None else values), how)
+        return _read_cells(undecoded(part.columns[name] if values is None else values), reading)
     except _WrongTypeError as error:
         raise ValueError(f"{as_column(name)} in {part.file} must hold {error}.") from None
 
 
-def _read_cells(column: Any, how: CellReading) -> Cells:
+def _read_cells(column: Any, reading: CellReading) -> Cells:
     if is_list(column.type):
         valid, items = as_numpy(column.is_valid()), undecoded(column.flatten())
         first = items.drop_null()[:1].to_pylist() if pa.types.is_nested(items.type) else []
         if nested := "".join(map(not_ids, first)):
             nested += _FIELD * ("objects" in nested)
             raise _WrongTypeError(f"ids of locations, got {column.type}; {nested}")
-        values, wrong = convert(items, how)
+        values, wrong = convert(items, reading)
         lengths = as_numpy(pc.list_value_length(column).fill_null(0)).astype(np.int64)
         return Cells(values, lengths, ~valid).without(wrong)
     column = plain(column)
     if is_text(column.type):
-        return _read_text_cells(column, how)
-    if how.are_scores and len(column):
+        return _read_text_cells(column, reading)
+    if reading.are_scores and len(column):
         raise _WrongTypeError(f"rows of scores, got {column.type}")
-    values, wrong = convert(column, how)
+    values, wrong = convert(column, reading)
     none = np.zeros(len(column), bool)
     return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
 
 
-def _read_text_cells(column: Any, how: CellReading) -> Cells:
+def _read_text_cells(column: Any, reading: CellReading) -> Cells:
     bad = as_numpy(column.is_null())
     text = column.fill_null("")
     if not len(text):
-        return _single(text, how)
+        return _single(text, reading)
     easy = words = listed = np.zeros(len(text), bool)
-    if how.may_be_list and holds_lists(text):
-        easy = as_numpy(pc.match_substring_regex(text, _FLOATS if how.are_scores else _LIST))
-        if not how.are_scores and not easy.all():
+    if reading.may_be_list and holds_lists(text):
+        easy = as_numpy(pc.match_substring_regex(text, _FLOATS if reading.are_scores else _LIST))
+        if not reading.are_scores and not easy.all():
             words = as_numpy(pc.match_substring_regex(text, _WORDS))
         if not (easy | words).all():
-            text = pc.if_else(pc.invert(pa.array(easy | words)), printed(text, how.tuples), text)
-            if not how.are_scores:
+            is_other = pc.invert(pa.array(easy | words))
+            text = pc.if_else(is_other, printed(text, reading.tuples), text)
+            if not reading.are_scores:
                 text = pc.if_else(
                     pc.match_substring_regex(text, _SINGLE),
                     pc.replace_substring(text, "'", '"'),
@@ -359,13 +360,13 @@ def _read_text_cells(column: Any, how: CellReading) -> Cells:
                 words = as_numpy(pc.match_substring_regex(text, _WORDS))
         words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
         listed = as_numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
-    found = []
+    read_parts = []
     single = ~(easy | words | listed)
     reads = (easy, _easy), (words, _words), (listed, _read_python_cells), (single, _single)
     for mask, read in reads:
         if mask.any():
-            found.append((mask, read(text if mask.all() else filtered(text, mask), how)))
-    cells = found[0][1] if len(found) == 1 else _interleave(found)
+            read_parts.append((mask, read(text if mask.all() else filtered(text, mask), reading)))
+    cells = read_parts[0][1] if len(read_parts) == 1 else _interleave(read_parts)
     return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
 
 
@@ -380,17 +381,17 @@ def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
     return tokens, lengths
 
 
-def _easy(text: Any, how: CellReading) -> Cells:
+def _easy(text: Any, reading: CellReading) -> Cells:
     tokens, lengths = _pieces(pc.ascii_trim(text, "[ ]"), ",")
-    kind = pa.float64() if how.are_scores else pa.int64()
+    kind = pa.float64() if reading.are_scores else pa.int64()
     return Cells(as_numpy(pc.ascii_trim_whitespace(tokens).cast(kind)), lengths)
 
 
-def _words(text: Any, how: CellReading) -> Cells:
+def _words(text: Any, reading: CellReading) -> Cells:
     pieces = pc.split_pattern(text, '"')  # each second piece of a cell stands in quotes
     number = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
     at = np.arange(number.sum()) - np.repeat(number.cumsum() - number, number)
-    keys, _ = keys_of_text(filtered(pieces.flatten(), at % 2 == 1), how, in_list=True)
+    keys, _ = keys_of_text(filtered(pieces.flatten(), at % 2 == 1), reading, in_list=True)
     return Cells(keys, number // 2)
 
 
@@ -414,18 +415,18 @@ def has_tuples(text: Any) -> Any:
     return pc.match_substring_regex(text, _TUPLE)
 
 
-def _single(text: Any, how: CellReading) -> Cells:
+def _single(text: Any, reading: CellReading) -> Cells:
     """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
-    if how.are_scores:
+    if reading.are_scores:
         none = np.zeros(len(text), np.int64)
         return Cells(np.zeros(0), none, none == 0, none > 0)
     tokens, lengths = text, np.ones(len(text), np.int64)
-    if how.separator is not None:
-        tokens, lengths = _pieces(text, how.separator)
-    elif how.untyped and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
+    if reading.separator is not None:
+        tokens, lengths = _pieces(text, reading.separator)
+    elif reading.untyped and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
         tokens, lengths = filtered(text, is_id), is_id.astype(np.int64)
-    values, wrong = convert(tokens, how)
-    if how.separator is not None and "" not in how.known:  # such as "7  3", or " 3"
+    values, wrong = convert(tokens, reading)
+    if reading.separator is not None and "" not in reading.known:  # such as "7  3", or " 3"
         wrong = wrong | as_numpy(pc.equal(tokens, ""))
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
@@ -435,24 +436,24 @@ def _interleave(parts: Sequence[tuple[Any, Cells]]) -> Cells:
     cells, rows = [x for _, x in parts], [np.flatnonzero(mask) for mask, _ in parts]
     order = np.concatenate(rows).argsort()
     of_rows = ([x.lengths for x in cells], [x.bad for x in cells], [x.lists for x in cells])
-    found = [np.concatenate(x)[order] for x in of_rows]
+    columns = [np.concatenate(x)[order] for x in of_rows]
     of_values = [row[x.rows] for row, x in zip(rows, cells, strict=True)]
     order, values = np.concatenate(of_values).argsort(kind="stable"), [x.values for x in cells]
-    return Cells(np.concatenate(values)[order], *found)
+    return Cells(np.concatenate(values)[order], *columns)
 
 
-def _read_python_cells(text: Any, how: CellReading) -> Cells:
+def _read_python_cells(text: Any, reading: CellReading) -> Cells:
     lists = [*map(_literal, text.to_pylist())]
     read: Callable[[Any], Any] = _score_of
-    if not how.are_scores:  # the type tells 1 from true and from 1.0
+    if not reading.are_scores:  # the type tells 1 from true and from 1.0
         tokens = chain.from_iterable(x or () for x in lists)
-        keys = _keys_of_items({(type(x), str(x)): x for x in tokens}, how)
+        keys = _keys_of_items({(type(x), str(x)): x for x in tokens}, reading)
         read = lambda token: keys.get((type(token), str(token)))  # noqa: E731
     cells = [None if x is None else [*map(read, x)] for x in lists]
     bad = np.array([cell is None or None in cell for cell in cells])
     kept = [[] if cell is None or wrong else cell for cell, wrong in zip(cells, bad, strict=True)]
     flat, lengths = [x for cell in kept for x in cell], np.array([*map(len, kept)], np.int64)
-    return Cells(np.array(flat, np.float64 if how.are_scores else np.int64), lengths, bad)
+    return Cells(np.array(flat, np.float64 if reading.are_scores else np.int64), lengths, bad)
 
 
 def _score_of(token: Any) -> float | None:
@@ -461,7 +462,7 @@ def _score_of(token: Any) -> float | None:
     return token if is_score else None
 
 
-def _keys_of_items(items: dict[Any, Any], how: CellReading) -> dict[Any, int]:
+def _keys_of_items(items: dict[Any, Any], reading: CellReading) -> dict[Any, int]:
     """Return the keys of items of lists in text, without those that are no ids.
 
     The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap; in a
@@ -472,8 +473,8 @@ def _keys_of_items(items: dict[Any, Any], how: CellReading) -> dict[Any, int]:
     for name, item in items.items():
         is_text = type(item) is str
         number = None
-        if type(item) is float or (is_text and how.untyped and item[-2:] == ".0"):
-            number = None if item in how.known else whole_of(str(item))
+        if type(item) is float or (is_text and reading.untyped and item[-2:] == ".0"):
+            number = None if item in reading.known else whole_of(str(item))
         if number is not None:
             keys[name] = number
         elif is_text or type(item) is int:
@@ -481,54 +482,54 @@ def _keys_of_items(items: dict[Any, Any], how: CellReading) -> dict[Any, int]:
                 str(item).encode()
                 texts[name] = str(item)
     are_names = np.array([kind is str for kind, _ in texts], bool)
-    read = _keys_of_distinct(pa.array([*texts.values()], pa.string()), how, are_names)
-    how.name(read.tolist(), texts.values())
+    read = _keys_of_distinct(pa.array([*texts.values()], pa.string()), reading, are_names)
+    reading.name(read.tolist(), texts.values())
     return keys | dict(zip(texts, read.tolist(), strict=True))
 
 
-def split(cell: Any, how: CellReading) -> list[Any] | None:
+def split(cell: Any, reading: CellReading) -> list[Any] | None:
     """Return the ids of a cell as they are; None if it is missing or a broken list."""
     if isinstance(cell, list):
         return cell
     if not isinstance(cell, str):
         return None if cell is None else [cell]
-    if how.may_be_list and cell.lstrip().startswith("["):
+    if reading.may_be_list and cell.lstrip().startswith("["):
         return _literal(cell)
-    if not cell and (how.untyped or how.separator is not None):
+    if not cell and (reading.untyped or reading.separator is not None):
         return []
-    return [cell] if how.separator is None else cell.split(how.separator)
+    return [cell] if reading.separator is None else cell.split(reading.separator)
 
 
 def _literal(text: str) -> list[Any] | None:
     """Read a list in JSON or as Python and NumPy write it; None if it is none."""
     bare = '"' not in text and "\\" not in text
-    for one in [text, text.replace("'", '"')] if bare else [text]:
+    for written in [text, text.replace("'", '"')] if bare else [text]:
         try:
-            found = json.loads(one)
+            value = json.loads(written)
         except (ValueError, RecursionError):
             continue
-        return found if isinstance(found, list) else None
+        return value if isinstance(value, list) else None
     text = text.strip()
     if bare and "'" not in text:  # .5 and 1. of NumPy
         text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"(?<=\d)\.(?![\d.])", ".0", text))
-    found, end = scan_python(text, 0)
-    return found if type(found) is list and end == len(text) else None
+    value, end = scan_python(text, 0)
+    return value if type(value) is list and end == len(text) else None
 
 
-def names_in(cell: Any, how: CellReading) -> list[str]:
+def names_in(cell: Any, reading: CellReading) -> list[str]:
     """Return the ids of a cell of text that are no integers."""
-    tokens = [x for x in split(cell, how) or [] if isinstance(x, str)]
-    integer = WHOLE if how.untyped else _FROM_ZERO
+    tokens = [x for x in split(cell, reading) or [] if isinstance(x, str)]
+    integer = WHOLE if reading.untyped else _FROM_ZERO
     return [x for x in tokens if not integer.fullmatch(x)]
 
 
 _FIELD = ", or name their field, `answers={'key': 'id'}`"
 
 
-def remedy(cell: Any, how: CellReading, of_others: str = PADDING) -> str:
+def remedy(cell: Any, reading: CellReading, of_others: str = PADDING) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
-    items = [{"": cell}] if is_object else split(cell, how) or []
+    items = [{"": cell}] if is_object else split(cell, reading) or []
     if isinstance(cell, str) and re.match(r"\s*\[\s*\(", cell):  # tuples of Python
         items = [("", "")]
     if nested := next(filter(None, map(not_ids, items)), ""):
@@ -540,18 +541,19 @@ def remedy(cell: Any, how: CellReading, of_others: str = PADDING) -> str:
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"
-    if how.separator is not None and "" in items:
+    if reading.separator is not None and "" in items:
         return "write one separator between two ids, and none before the first or after the last"
-    if isinstance(cell, str) and cell.lstrip().startswith("[") and split(cell, how) is None:
+    if isinstance(cell, str) and cell.lstrip().startswith("[") and split(cell, reading) is None:
         return (
             "text that begins with [ must be a list in JSON or of Python, as `.tolist()` makes it, "
             "and not what NumPy has cut; the answers of a language model are read with `answers`"
         )
     if isinstance(cell, str) and not is_written_as_list(cell):
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
-        if marks and marks[0] != how.separator and any(x.isdecimal() for x in cell.split(marks[0])):
+        mark = marks[0] if marks else reading.separator
+        if mark != reading.separator and any(x.isdecimal() for x in cell.split(mark)):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
-    if isinstance(cell, str) and how.untyped and is_odd(pa.array([cell]))[0]:
+    if isinstance(cell, str) and reading.untyped and is_odd(pa.array([cell]))[0]:
         return (
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"

@@ -70,8 +70,8 @@ def _lengths(column: Any) -> Any:
     if not is_list(column.type) and not is_text(column.type):
         return np.ones(len(column), np.int64)
     count = pc.list_value_length if is_list(column.type) else pc.binary_length
-    found = count(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found if is_list(column.type) else found // 4
+    sizes = count(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return sizes if is_list(column.type) else sizes // 4
 
 
 def with_missing(
@@ -98,13 +98,13 @@ def fill_gaps(column: Any, gaps: Set[str]) -> Any:
             column = column.cast(pa.int64())
     elif types.is_integer(column.type) or types.is_null(column.type):
         column = column.cast(pa.int64())
-    kind, missing, found = column.type, column.is_null(), str(MISSING_TARGET)
+    kind, missing, missing_id = column.type, column.is_null(), str(MISSING_TARGET)
     if is_text(kind) or types.is_integer(kind):
-        known = [x for x in gaps if x or is_text(kind)]
-        missing = pc.or_(missing, pc.is_in(column, pa.array(known, pa.string()).cast(kind)))
+        marks = [x for x in gaps if x or is_text(kind)]
+        missing = pc.or_(missing, pc.is_in(column, pa.array(marks, pa.string()).cast(kind)))
     elif not is_list(kind):
         return column
-    filled = pa.array([[found]] if is_list(kind) else [found]).cast(kind)[0]
+    filled = pa.array([[missing_id]] if is_list(kind) else [missing_id]).cast(kind)[0]
     return pc.if_else(missing, filled, column)
 
 
@@ -134,20 +134,20 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
 
     Of as many lists of either, the first one decides.
     """
-    how, found = CellReading(are_scores=True, separator=separator), Counter[int | None]()
+    reading, numbers = CellReading(are_scores=True, separator=separator), Counter[int | None]()
     for column in (part.columns[name] for part in parts):
         if is_list(column.type):
             is_float = pa.types.is_floating(column.type.value_type)
-            found.update(
+            numbers.update(
                 _lengths(column.drop_null()).tolist() if is_float else [None] * len(column)
             )
         for cell in printed(plain(column)).to_pylist() if is_text(column.type) else ():
             is_listed = isinstance(cell, str) and cell.lstrip()[:1] == "["
-            if tokens := split(cell, how) if is_listed else None:
-                found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
-    scores = {width: number for width, number in found.items() if width is not None}
-    balance = found[None] - sum(scores.values())
-    if not scores or balance > 0 or (not balance and None in [*found][:1]):
+            if tokens := split(cell, reading) if is_listed else None:
+                numbers[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
+    scores = {width: number for width, number in numbers.items() if width is not None}
+    balance = numbers[None] - sum(scores.values())
+    if not scores or balance > 0 or (not balance and None in [*numbers][:1]):
         return None
     most = max(scores, key=lambda width: (scores[width] * (width > 0), width))
     if most == 0:
@@ -158,10 +158,10 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
 def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
     """Raise if most cells of a column of text hold text around a list, several lines or names."""
     cells = [part.columns[x][:_SEEN].to_pylist() for x in (preds, target)]
-    how = CellReading(untyped=True)
-    lists, relevant = ([x for cell in column if (x := split(cell, how))] for column in cells)
-    known = {str(x) for cell in relevant for x in cell}
-    texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in known]
+    reading = CellReading(untyped=True)
+    lists, relevant = ([x for cell in column if (x := split(cell, reading))] for column in cells)
+    targets = {str(x) for cell in relevant for x in cell}
+    texts = [x for x in cells[0] if isinstance(x, str) and x.strip() and x not in targets]
     marks = "```|^{|\n" if separator is None else "```|^{"  # a fence, an object, several lines
     answers = [
         x
@@ -169,13 +169,13 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
         if not (x[0] == "[" and x[-1] == "]")
         and (re.search(marks, x) or isinstance(forms.by_json(None, "last", x), list))
     ]
-    may_be_joined = not any(len(x) > 1 or str(x[0]) in known for x in lists)
+    may_be_joined = not any(len(x) > 1 or str(x[0]) in targets for x in lists)
     names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
     # Beside numbers, each cell is refused by itself; `0744` is text.
-    are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in known)
+    are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in targets)
     for mark in _MARKS[: 1 if are_numbers else None]:
         parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
-        joined = [x for x, of in parts if of[1:] and known & {y.strip(_QUOTES) for y in of}]
+        joined = [x for x, of in parts if of[1:] and targets & {y.strip(_QUOTES) for y in of}]
         if 2 * len(joined) > len(lists):
             between = mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
             raise ValueError(
@@ -244,13 +244,13 @@ def read_mask(part: FilePart, name: str) -> Tensor:
 def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:
     """Read numbers from 0 to 1, float64 `[N]`; raise for another value that is not masked."""
     cells = part.columns[name].to_pylist()
-    found = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
-    wrong = ~((found >= 0) & (found <= 1))
+    confidences = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
+    wrong = ~((confidences >= 0) & (confidences <= 1))
     if mask is not None:
         wrong &= mask
     if wrong.any():
         raise _unfit(part, name, int(wrong.nonzero()[0]), "a confidence from 0 to 1")
-    return found
+    return confidences
 
 
 def _unfit(part: FilePart, name: str, row: int, rule: str) -> ValueError:

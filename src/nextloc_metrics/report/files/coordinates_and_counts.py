@@ -78,12 +78,12 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     source = Files(find_files(rows))
     readers: dict[str, Callable[[FilePart, str], Any]] = {user: _names}
     readers |= dict.fromkeys((day, slot, x, y), _numbers)
-    found = [
+    parts = [
         [read(part, name) for name, read in readers.items()]
         for part in source.parts([*readers])
         if len(part.rows)  # without rows, the types of columns mean nothing
     ]
-    columns = [join(column) for column in zip(*found, strict=True)] or [np.zeros(0)] * len(readers)
+    columns = [join(column) for column in zip(*parts, strict=True)] or [np.zeros(0)] * len(readers)
     days = dict(zip(readers, columns, strict=True))
     if source.untyped and days[user].dtype == object:  # integers where all are, as in other files
         numbers, wrong = integers_of(pa.array(days[user], "string"))

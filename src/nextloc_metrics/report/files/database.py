@@ -75,9 +75,9 @@ class Database:
         try:
             # a result that is not read to its end blocks its own cursor
             cursor = self._connection.cursor()
-            found = cursor.sql(query)
+            result = cursor.sql(query)
             # the name of DuckDB 2, and that of 1.5
-            read = getattr(found, "to_arrow_reader", None) or found.fetch_record_batch
+            read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
             yield from read(rows)
         except (self._error, OSError) as error:  # OSError: Arrow hands it on
             raise self._explained(error) from error

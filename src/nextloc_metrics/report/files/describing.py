@@ -126,11 +126,11 @@ def _roles_of_columns(source: TableSource, table: Any) -> dict[str, str]:
     if isinstance(table, Mapping) or kind_of_files(table) in (*RUNS, *ARRAYS):
         return {}
     roles = {column: role for role in COLUMNS for column in _listed(getattr(source, role))}
-    found = {
+    role_of = {
         name: next((role for column, role in roles.items() if fnmatch(name, column)), "")
         for name in columns_of(table)
     }
-    return found if any(found.values()) else {}  # keys of JSON may be queries
+    return role_of if any(role_of.values()) else {}  # keys of JSON may be queries
 
 
 def _listed(columns: Any) -> list[str]:

@@ -34,7 +34,7 @@ class IdColumn:
     """How the ids of one column are read, and what they are.
 
     Attributes:
-        how: how cells are read.
+        reading: how cells are read.
         numbers: what pads.
         gaps: what to do about a missing id, for errors; "" where a missing one is an empty list.
         are_lists: whether a cell may be a list; padding is taken out of it.
@@ -44,7 +44,7 @@ class IdColumn:
         name: the file, row and cell of the first id that is a name in a column without a type.
     """
 
-    how: CellReading
+    reading: CellReading
     numbers: Numbers
     gaps: str = "leave the row out"
     are_lists: bool = False
@@ -62,7 +62,7 @@ class IdColumn:
             self._check(part, name, cells, valid)
             return pa.array(cells.values)
         cells = cells.numbered(*self.numbers.answers(cells.values))
-        check_read(part, name, cells.bad & valid, self.how)
+        check_read(part, name, cells.bad & valid, self.reading)
         rows = cells.rows
         missing = ~valid | (~cells.lists & (cells.lengths == 0))
         missing[rows[(cells.values < 0) & ~cells.lists[rows]]] = True
@@ -75,7 +75,7 @@ class IdColumn:
     def optional(self, part: FilePart, name: str) -> tuple[Any, Any]:
         """Return the key of each cell, int64, and which cells have one."""
         cells, valid = self._read(part, name)
-        check_read(part, name, (cells.bad | (cells.lengths > 1)) & valid, self.how)
+        check_read(part, name, (cells.bad | (cells.lengths > 1)) & valid, self.reading)
         keys, has_key = np.zeros(len(valid), np.int64), cells.lengths == 1
         keys[has_key] = cells.values
         return keys, has_key & valid
@@ -85,13 +85,13 @@ class IdColumn:
         column = plain(part.columns[name])
         self.column, self.file = name, self.file or part.file
         self._note_type(column)
-        if is_text(column.type) and (self.how.untyped or self.are_lists):
+        if is_text(column.type) and (self.reading.untyped or self.are_lists):
             column = pc.if_else(pc.equal(column, ""), None, column)
         cells = self._cells(part, name, column)
         is_integer = (cells.values >= 0) & (cells.values < LIMIT)
         self.has_integers |= bool((is_integer & (cells.values != MISSING_TARGET)).any())
-        if self.name is None and self.how.untyped:
-            self.name, _ = next(cells_with_names(part, name, cells, self.how), (None, []))
+        if self.name is None and self.reading.untyped:
+            self.name, _ = next(cells_with_names(part, name, cells, self.reading), (None, []))
         return cells, as_numpy(column.is_valid())
 
     def _cells(self, part: FilePart, name: str, column: Any) -> Cells:
@@ -99,9 +99,9 @@ class IdColumn:
         is_listed = is_list(column.type)
         values = plain(column.flatten()) if is_listed else column
         # text with a type is what it is, also if it is written as what pads
-        how = self.how if self.how.untyped else self.how._replace(pads=frozenset())
+        reading = self.reading if self.reading.untyped else self.reading._replace(pads=frozenset())
         if not pa.types.is_floating(values.type):
-            return read_cells(part, name, how, column)
+            return read_cells(part, name, reading, column)
         numbers, none = as_numpy(values.cast(pa.float64())), np.zeros(len(column), bool)
         lengths = np.ones(len(column), np.int64)
         if is_listed:
@@ -119,7 +119,7 @@ class IdColumn:
         """Raise for the first row without one id."""
         if not valid.all():
             self._refuse(part, name, ~valid, "a value", self.gaps)
-        check_read(part, name, cells.bad | (cells.lengths != 1), self.how)
+        check_read(part, name, cells.bad | (cells.lengths != 1), self.reading)
         if (low := cells.values < 0).any():
             self._refuse(part, name, low, "an id from 0 on", self.gaps)
 
@@ -133,7 +133,7 @@ class IdColumn:
             return
         kind = plain(column.flatten()).type if is_list(column.type) else column.type
         is_missing = column.type == pa.int64() and pc.all(pc.equal(column, MISSING_TARGET)).as_py()
-        if not len(column) or self.how.untyped or pa.types.is_null(kind) or is_missing:
+        if not len(column) or self.reading.untyped or pa.types.is_null(kind) or is_missing:
             return
         is_integer = bool(pa.types.is_integer(kind))
         self.kind = "text" if is_text(kind) else "integers" * is_integer
@@ -160,11 +160,12 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
     are_integers = targets.has_integers and not targets.are_names
     checked = [(targets, items.kind == "integers")]
     checked += [(items, are_integers)] if on_error == "raise" else []
-    for one, is_wrong in checked:
-        if one.name is not None and is_wrong:
-            file, row, cell = one.name
-            rule, advice = "an integer, as in the other column,", remedy(cell, one.how, AS_MISSES)
-            raise wrong_cell(place(file, row), rule, clip(one.column), short(cell), advice)
+    for column, is_wrong in checked:
+        if column.name is not None and is_wrong:
+            file, row, cell = column.name
+            rule = "an integer, as in the other column,"
+            advice = remedy(cell, column.reading, AS_MISSES)
+            raise wrong_cell(place(file, row), rule, clip(column.column), short(cell), advice)
 
 
 def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
@@ -172,11 +173,11 @@ def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
     if not isinstance(preds, str):
         return list(preds)
     have = columns_of(table)
-    found = [name for name in have if fnmatchcase(name, preds)]
-    if not found:
+    matched = [name for name in have if fnmatchcase(name, preds)]
+    if not matched:
         raise ValueError(f"`preds` must match a column, got {short(preds)} for {short(have)}.")
     return sorted(
-        found,
+        matched,
         key=lambda name: [(int(x) if x.isdigit() else 0, x) for x in re.split(r"(\d+)", name)],
     )
 

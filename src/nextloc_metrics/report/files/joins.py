@@ -58,16 +58,16 @@ def open_form(
     form: Roles,
     *,
     threads: int = 1,
-    **reading: Any,
+    **row_options: Any,
 ) -> TableRows:
     """Open predictions and truth as rows of queries, whose `card` counts what did not fit.
 
-    Groups, mask and exclude are columns of the truth; `reading` is as for `TableRows`.
+    Groups, mask and exclude are columns of the truth; `row_options` is as for `TableRows`.
     """
-    pads = reading["padding"]
-    reading["padding"] = {-1, *((pads,) if isinstance(pads, int) else pads)}
-    if reading.get("texts") is None:
-        reading["texts"] = {}
+    pads = row_options["padding"]
+    row_options["padding"] = {-1, *((pads,) if isinstance(pads, int) else pads)}
+    if row_options.get("texts") is None:
+        row_options["texts"] = {}
     if truth is None and form.item is not None:  # each item has the target of its query beside it
         truth = rows
     if truth is not None and not form.query:
@@ -80,18 +80,18 @@ def open_form(
         )
     kept = replace(form, preds="preds")
     if form.item is None and form.is_wide:
-        rows = Wide(rows, form.preds, kept.preds, reading["texts"])
+        rows = Wide(rows, form.preds, kept.preds, row_options["texts"])
     if truth is None:
-        return TableRows(rows, kept, **reading)
-    joining = _Joining(Database(threads), rows, truth, form, reading)
+        return TableRows(rows, kept, **row_options)
+    joining = _Joining(Database(threads), rows, truth, form, row_options)
     joining.gather()
     joining.count(rows, truth)
-    if reading.get("reader") is not None:
+    if row_options.get("reader") is not None:
         joining.check_asked()
     if form.item is None:
         joining.check_once()
     read = TableRows(
-        joining.leave(), replace(kept, target="target", grade=form.grade and "grade"), **reading
+        joining.leave(), replace(kept, target="target", grade=form.grade and "grade"), **row_options
     )
     read.card = joining.card
     read.has_several |= form.grade is not None or bool(read.card.get("several_targets"))
@@ -108,8 +108,8 @@ class Wide(RowSource):
         self._ranks, self._name, self._table = matching(table, preds), name, table
         source = open_table(table, self._ranks)
         self.files, self.untyped, self.keyed = source.files, source.untyped, frozenset([name])
-        how = CellReading(untyped=source.untyped, may_be_list=False, known=MISSING, texts=texts)
-        self.ids = {x: IdColumn(how, Numbers(None, [-1])) for x in self._ranks}
+        reading = CellReading(untyped=source.untyped, may_be_list=False, known=MISSING, texts=texts)
+        self.ids = {x: IdColumn(reading, Numbers(None, [-1])) for x in self._ranks}
         self.is_joined = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
@@ -134,9 +134,9 @@ class _Joining:
     """
 
     def __init__(
-        self, db: Database, rows: Any, truth: Any, form: Roles, reading: Mapping[str, Any]
+        self, db: Database, rows: Any, truth: Any, form: Roles, row_options: Mapping[str, Any]
     ) -> None:
-        self.db, self.rows, self.form, self.reading = db, rows, form, reading
+        self.db, self.rows, self.form, self.row_options = db, rows, form, row_options
         named = filter(None, [*form.groups, form.mask, form.exclude])
         self.others = others = {name: f"o{i}" for i, name in enumerate(dict.fromkeys(named))}
         seen = others.get(form.exclude or "")
@@ -149,21 +149,21 @@ class _Joining:
         of_truth = {**keys, "item": target, **self.constant}
         if form.grade is not None:
             of_truth["grade"] = form.grade
-        words, texts = reading["vocabulary"], reading["texts"]
-        known = frozenset(map(str, words or ()))
-        how = CellReading(separator=reading["separator"], known=known, texts=texts)
-        numbers = Numbers(None, reading["padding"])
+        words, texts = row_options["vocabulary"], row_options["texts"]
+        known_ids = frozenset(map(str, words or ()))
+        reading = CellReading(separator=row_options["separator"], known=known_ids, texts=texts)
+        numbers = Numbers(None, row_options["padding"])
         gaps = OF_GAPS if form.item is not None else OF_GAPS_OF_ANY
-        self.targets = IdColumn(how, numbers, gaps, are_lists=True)
+        self.targets = IdColumn(reading, numbers, gaps, are_lists=True)
         of_ids = {"item": self.targets}
-        self.excluded = [] if seen is None else [IdColumn(how, numbers, "", are_lists=True)]
+        self.excluded = [] if seen is None else [IdColumn(reading, numbers, "", are_lists=True)]
         of_ids |= dict(zip([str(seen)], self.excluded, strict=False))
-        missing = gaps_of(reading["padding"], reading["on_missing"])
+        missing = gaps_of(row_options["padding"], row_options["on_missing"])
         self.relevant = open_relation(db, "relevant", truth, of_truth, of_ids, texts, missing)
         of_items: dict[str, IdColumn] = {}
         if form.item is not None:
             of_rows = {**keys, "item": form.item, "value": str(form.score or form.rank)}
-            of_items["item"] = IdColumn(how._replace(may_be_list=False), numbers)
+            of_items["item"] = IdColumn(reading._replace(may_be_list=False), numbers)
         elif isinstance(rows, Wide):
             of_rows["preds"] = "preds"
         self.found = open_relation(db, "found", rows, of_rows, of_items, texts)
@@ -179,27 +179,27 @@ class _Joining:
         if items is None and isinstance(rows, Wide):
             items = rows.first_with_name
         elif items is None:
-            items = IdColumn(self.targets.how, self.targets.numbers)
+            items = IdColumn(self.targets.reading, self.targets.numbers)
             kind = self.found.kinds["preds"]
             if not self.found.untyped and kind.endswith("[]"):
                 family = family_of(kind.removesuffix("[]"))
                 items.kind = {"text": "text", "integers": "integers"}.get(family, "")
             items.example, items.column = "its lists", self.found.columns["preds"]
             items.file = self.found.files[0]
-        if self.reading["vocabulary"] is None:
-            check_alike(items, self.targets, self.reading["on_error"])
+        if self.row_options["vocabulary"] is None:
+            check_alike(items, self.targets, self.row_options["on_error"])
             for seen in self.excluded:
                 check_alike(seen, self.targets, "raise")
 
     def gather(self) -> None:
         """Read keys and numbers of both tables, and make the three."""
-        db, found, relevant, listed = self.db, self.found, self.relevant, self.listed
+        db, answers, relevant, listed = self.db, self.found, self.relevant, self.listed
         for key in self.keys:
-            align(key, found, relevant)
+            align(key, answers, relevant)
         if self.form.grade is not None:
             to_numbers(relevant, "grade", GRADES)
         if self.form.item is not None:
-            to_numbers(found, "value", SCORES if self.form.rank is None else RANKS)
+            to_numbers(answers, "value", SCORES if self.form.rank is None else RANKS)
         db.run(f"CREATE VIEW truth AS {relevant.select()}")
         kept = "".join(f", {x} := {x}" for x in self.constant)
         first = f", arg_min(struct_pack({kept[2:]}), stood) AS first" if kept else ""
@@ -210,7 +210,7 @@ class _Joining:
         self._check_constant()
         self._make_targets()
         if self.form.item is None:
-            db.run(f"CREATE VIEW answers AS {found.select()}")
+            db.run(f"CREATE VIEW answers AS {answers.select()}")
         else:
             self._order()
 
@@ -334,7 +334,7 @@ class _Joining:
 
         These are large integers, text in the order of its bytes, and the ids of a vocabulary.
         """
-        texts, words = self.reading["texts"], self.reading["vocabulary"]
+        texts, words = self.row_options["texts"], self.row_options["vocabulary"]
         if words is not None:
             keys = read_keys("vocabulary", list(words)).keys.numpy()
             return pa.table({"item": keys, "place": np.arange(len(keys)) - len(keys)})
@@ -416,10 +416,10 @@ class Joined(RowSource):
             stood, start = batch.column(0).to_numpy(zero_copy_only=False), 0
             for file, group in groupby((stood >> 40).tolist()):
                 piece = batch.slice(start, len(list(group)))
-                found = {name: piece.column(i + 1) for i, name in enumerate(columns)}
+                columns_of_part = {name: piece.column(i + 1) for i, name in enumerate(columns)}
                 where_stood = stood[start : start + len(piece)]
                 rows = np.where(where_stood < 0, -1, where_stood & ((1 << 40) - 1)).tolist()
-                yield FilePart(self.files[max(file, 0)], rows, found)
+                yield FilePart(self.files[max(file, 0)], rows, columns_of_part)
                 start += len(piece)
 
 
@@ -443,11 +443,11 @@ class Items(Joined):
             lists, scores = self._lists(first, last, flat)
             start = 0
             for part in self._rows(others, f"WHERE number BETWEEN {first} AND {last - 1}"):
-                of = slice(start, start + len(part.rows))
-                part.columns.update(
-                    preds=lists[of], **({} if scores is None else {SCORES_OF: scores[of]})
-                )
-                start = of.stop
+                stop = start + len(part.rows)
+                part.columns["preds"] = lists[start:stop]
+                if scores is not None:
+                    part.columns[SCORES_OF] = scores[start:stop]
+                start = stop
                 yield part
 
     def _ranges(self) -> Iterator[tuple[int, int, Any]]:

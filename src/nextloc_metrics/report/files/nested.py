@@ -43,7 +43,7 @@ def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False
     """
     if kind_of_files(table) != ".json":
         return table
-    found: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     again: dict[str, str] = {}
     are_records, are_nested = bool(columns), True
     for file in find_files(table):
@@ -63,14 +63,14 @@ def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False
         except (ValueError, RecursionError):
             return table  # lines of JSON
         are_records &= part.keys() >= columns
-        again |= dict.fromkeys(found.keys() & part.keys(), file)
+        again |= dict.fromkeys(objects.keys() & part.keys(), file)
         are_nested &= all(isinstance(x, dict | list) for x in part.values())
-        found |= part
-    if not found or not (are_nested or may_be_single) or (again and are_records):
+        objects |= part
+    if not objects or not (are_nested or may_be_single) or (again and are_records):
         return table
     for key, file in again.items():
         raise ValueError(f"{file} must hold each key once, got {short(key)} again.")
-    return found
+    return objects
 
 
 def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
@@ -82,26 +82,26 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         qrels = truth_file(rows, roles.target if truth is None else truth, "judgements (qrels)")
         if len(files := find_files(rows)) > 1:
             raise ValueError(f"`rows` must be one run, got {short(files)}; read them one by one.")
-        found, judged = read_trec(files[0], qrels)
+        objects, judged = read_trec(files[0], qrels)
     else:
-        found = read_json_objects(rows, {str(roles.preds)} if truth is None else {*roles.query})
+        objects = read_json_objects(rows, {str(roles.preds)} if truth is None else {*roles.query})
         names = "" if roles.is_wide else str(roles.preds), roles.target
-        check_no_columns("rows", rows, found, roles.query, *names)
+        check_no_columns("rows", rows, objects, roles.query, *names)
         truth = on_disk(truth)
-        if not isinstance(found, Mapping):
+        if not isinstance(objects, Mapping):
             check_no_columns("truth", truth, truth, roles.query, *names)
             check_truth(truth, roles.query, roles.target)
             return rows if _is_read_once(rows, truth, roles) else on_disk(rows), truth, roles
         judged = read_json_objects(truth, {*roles.query}, may_be_single=True)
         check_no_columns("truth", truth, judged, roles.query, *names)
     if judged is None:
-        firsts = (x for of in found.values() if isinstance(of, Mapping) for x in of.values())
+        firsts = (x for of in objects.values() if isinstance(of, Mapping) for x in of.values())
         first = next(firsts, None)
         if isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys():
-            return _table_of_traces(found), None, roles
-        if all(isinstance(x, Mapping) for x in found.values()):
+            return _table_of_traces(objects), None, roles
+        if all(isinstance(x, Mapping) for x in objects.values()):
             raise ValueError("`truth` must judge the items of `{query: {item: score}}`, got None.")
-        if found is rows:
+        if objects is rows:
             raise TypeError(
                 f"`truth` must be given for a dict `{{query: [items]}}`, got None for {short(rows)}"
                 "; a dict of columns is passed as `pandas.DataFrame(rows)`."
@@ -114,7 +114,7 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         roles = replace(roles, target="item", grade=grade)
     else:  # a table, whose columns are named
         roles.refuse("a run that is a dict", "score", "rank")
-    table = _table_of_dict("rows", found)
+    table = _table_of_dict("rows", objects)
     query, item, order = (
         "".join(roles.query) or "query",
         roles.item or "item",
@@ -137,12 +137,12 @@ def _is_read_once(rows: Any, truth: Any, roles: Roles) -> bool:
     return bool(pa.types.is_integer(rows.schema.field(roles.target).type))
 
 
-def _table_of_traces(given: Mapping[str, Any]) -> Any:
+def _table_of_traces(traces_of_users: Mapping[str, Any]) -> Any:
     """Return LibCity's `{uid: {trace: {loc_true, loc_pred}}}` as a table, a row per query."""
     rows: list[dict[str, Any]] = []
-    for user, traces in given.items():
-        for trace, found in traces.items():
-            true, preds = found.get("loc_true"), found.get("loc_pred")
+    for user, traces in traces_of_users.items():
+        for trace, visits in traces.items():
+            true, preds = visits.get("loc_true"), visits.get("loc_pred")
             if not isinstance(true, list):
                 true, preds = [true], [preds]
             if not isinstance(preds, list) or len(true) != len(preds):
@@ -150,33 +150,33 @@ def _table_of_traces(given: Mapping[str, Any]) -> Any:
                     f"trace {short(trace)} of user {short(user)} must have a list in `loc_pred` "
                     f"for each of its {len(true)} targets, got {short(preds)}."
                 )
-            of = {"uid": str(user), "trace": str(trace)}
-            rows += ({**of, "target": x, "preds": y} for x, y in zip(true, preds, strict=True))
+            names = {"uid": str(user), "trace": str(trace)}
+            rows += ({**names, "target": x, "preds": y} for x, y in zip(true, preds, strict=True))
     try:
         return pa.Table.from_pylist(rows)
     except (ValueError, TypeError) as error:
         raise ValueError(f"`loc_pred` must be lists of numbers of one type: {error}.") from error
 
 
-def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
+def _table_of_dict(name: str, queries: Mapping[Any, Any]) -> Any:
     """Return a dict as a table with `query`, `item` and `score`, which may be a grade, or `rank`.
 
     A dict of a query holds a number for each item, a list, an array or a column its items, best
     first, and any other value is its one item. The items of a truth may be a set.
     """
-    are_dicts = {isinstance(x, Mapping) for x in given.values()}
+    are_dicts = {isinstance(x, Mapping) for x in queries.values()}
     if len(are_dicts) > 1:
         raise ValueError(f"`{name}` must hold dicts for all queries or lists for all, got both.")
     rows: list[tuple[Any, Any, Any]] = []
-    for key, found in given.items():
-        if name == "rows" and isinstance(found, set | frozenset):
+    for key, of_query in queries.items():
+        if name == "rows" and isinstance(of_query, set | frozenset):
             raise ValueError(
-                f"`rows` must hold the items of a query best first, got the set {short(found)}, "
+                f"`rows` must hold the items of a query best first, got the set {short(of_query)}, "
                 f"which has no order, in query {short(key)}; pass a list."
             )
-        is_dict = isinstance(found, Mapping)
-        items = _plain(found if is_dict else _items_of(found))
-        numbers = _plain(found.values()) if is_dict else range(1, len(items) + 1)
+        is_dict = isinstance(of_query, Mapping)
+        items = _plain(of_query if is_dict else _items_of(of_query))
+        numbers = _plain(of_query.values()) if is_dict else range(1, len(items) + 1)
         (key,) = _plain([key])
         odd = (x for x in (key, *items) if type(x) not in _PLAIN)
         for wrong in (x for x in odd if isinstance(x, bool | np.bool_) or not_ids(x)):
@@ -198,10 +198,10 @@ def _table_of_dict(name: str, given: Mapping[Any, Any]) -> Any:
         ) from error
 
 
-def _items_of(found: Any) -> Iterable[Any]:
+def _items_of(items: Any) -> Iterable[Any]:
     """Return the items of a query; what is no collection is its one item."""
-    (found,) = _plain([found])
-    return [found] if isinstance(found, str | bytes) or not isinstance(found, Iterable) else found
+    (items,) = _plain([items])
+    return [items] if isinstance(items, str | bytes) or not isinstance(items, Iterable) else items
 
 
 # What most keys and items are, and needs no further look.
@@ -210,10 +210,10 @@ _PLAIN = {int, str, float}
 
 def _plain(values: Iterable[Any]) -> list[Any]:
     """Return values of which tensors and arrays are lists, or a number if they are one."""
-    found = list(values)
-    if {*map(type, found)} <= _PLAIN:
-        return found
-    return [x.tolist() if isinstance(x, Tensor) or _is_plain(x) else x for x in found]
+    listed = list(values)
+    if {*map(type, listed)} <= _PLAIN:
+        return listed
+    return [x.tolist() if isinstance(x, Tensor) or _is_plain(x) else x for x in listed]
 
 
 def _is_plain(value: Any) -> bool:
@@ -239,7 +239,7 @@ def read_trec(run: str, qrels: str) -> tuple[Any, Any]:
 
 def _read_lines(path: str, columns: str, at: int) -> dict[str, dict[str, float]]:
     """Return the scores or grades of each query's items; `#` begins a comment of judgements."""
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    values_of_queries: dict[str, dict[str, float]] = defaultdict(dict)
     row, is_run, number = 0, at == 4, len(columns.split())
     with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
         try:
@@ -251,11 +251,11 @@ def _read_lines(path: str, columns: str, at: int) -> dict[str, dict[str, float]]
                     raise ValueError(f"got {short(line.strip())}")
                 text = cells[at] if cells[at].isascii() and "_" not in cells[at] else "nan"
                 value = torch.tensor(float(text), dtype=torch.float64).float().item()
-                items, item = found[cells[0]], cells[2]
+                items, item = values_of_queries[cells[0]], cells[2]
                 if value != value or (item in items and (is_run or items[item] != value)):
                     raise ValueError(f"got {short(line.strip())}")
                 items[item] = value
         except (OSError, ValueError, EOFError) as error:
             rule = f"be `{columns}` in UTF-8, each id once per query"
             raise ValueError(f"line {row} of {path} must {rule}: {error}.") from error
-    return found
+    return values_of_queries

@@ -31,16 +31,16 @@ def roles_of(source: TableSource, groups: Sequence[str] = (), **columns: str | N
     return Roles(**named | columns, groups=names_of_groups(groups))
 
 
-def how_cells_are_read(source: TableSource, **reading: Any) -> tuple[dict[str, Any], Any]:
+def row_options_of(source: TableSource, **further: Any) -> tuple[dict[str, Any], Any]:
     """Return how `TableRows` reads cells, and the options for the text of a language model.
 
-    `reading` are further arguments of `TableRows`.
+    `further` are further arguments of `TableRows`.
     """
     lists, texts = dict(_LISTS), source.answers
     if isinstance(texts, Mapping) and texts and texts.keys() <= lists.keys():
         lists, texts = {**lists, **texts}, None
-    how = {**lists, "on_error": source.on_error, "on_missing": source.on_missing, **reading}
-    return {**how, "vocabulary": with_missing(source.vocabulary, source.on_missing)}, texts
+    given = {**lists, "on_error": source.on_error, "on_missing": source.on_missing, **further}
+    return {**given, "vocabulary": with_missing(source.vocabulary, source.on_missing)}, texts
 
 
 def open_source(
@@ -49,19 +49,19 @@ def open_source(
     *,
     threads: int = 1,
     query_as_groups: bool = False,
-    **reading: Any,
+    **further: Any,
 ) -> TableRows | dict[str, Any]:
     """Open the files or the table of a source; a cluster's table is for `engines`.
 
     A file of scores is a dict of arrays, by the names of the fields of `Predictions`. With
-    `query_as_groups`, the columns of `query` are groups, too. `reading` is as for
-    `how_cells_are_read`.
+    `query_as_groups`, the columns of `query` are groups, too. `further` is as for
+    `row_options_of`.
     """
     check_no_records("rows", source.rows)
-    how, texts = how_cells_are_read(source, **reading)
+    row_options, texts = row_options_of(source, **further)
     rows, truth = source.rows, source.truth
     if kind_of_files(rows) in ARRAYS:
-        rows, truth = open_arrays(rows, truth, roles, how["vocabulary"]), None
+        rows, truth = open_arrays(rows, truth, roles, row_options["vocabulary"]), None
         if isinstance(rows, dict):
             return rows
     rows, truth, roles = as_tables(rows, truth, roles)
@@ -70,21 +70,21 @@ def open_source(
     are_apart = roles.are_apart(rows, truth)
     reader = None
     if texts is not None and (not are_apart or roles.is_of_lists):
-        reader, texts = reader_of(how["vocabulary"], texts), None
+        reader, texts = reader_of(row_options["vocabulary"], texts), None
     if not are_apart:
-        return TableRows(rows, roles, **how, reader=reader)
+        return TableRows(rows, roles, **row_options, reader=reader)
     for name, value in {"answers": texts, "confidence": roles.confidence}.items():
         if value is not None:
             raise ValueError(
                 f"`{name}` must not be given with `truth`, `item` or several `preds`, got "
                 f"{short(value)}."
             )
-    return open_form(rows, truth, roles, threads=threads, **how, reader=reader)
+    return open_form(rows, truth, roles, threads=threads, **row_options, reader=reader)
 
 
 def check_lists(source: TableSource) -> None:
     """Raise for the text of a language model, which `evaluate` alone reads."""
-    _, texts = how_cells_are_read(source)
+    _, texts = row_options_of(source)
     if texts is not None:
         raise ValueError(
             "`answers` must be how lists are written, `separator` and `padding`, got "

@@ -113,20 +113,20 @@ def _files_of(path: str) -> list[str]:
     if "://" in path:
         system, inside = file_system(path)
         if is_pattern:
-            found = system.glob(inside)
+            files = system.glob(inside)
         else:
-            found = [inside] if system.isfile(inside) else []
+            files = [inside] if system.isfile(inside) else []
             if system.isdir(inside):
-                found = [x for x in system.find(inside) if _is_data(x[len(inside) :])]
-        names = sorted(map(str, found))
+                files = [x for x in system.find(inside) if _is_data(x[len(inside) :])]
+        names = sorted(map(str, files))
         head = path.partition("://")[0]
         return [name if "://" in name else f"{head}://{name}" for name in names]
-    given = Path(path)
-    if given.is_dir():
-        inner = [x for x in given.rglob("*") if x.is_file()]
-        found = [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(given)))]
-        return _of_saved(path, found) if any(x.name == "state.json" for x in inner) else found
-    if given.exists():
+    named = Path(path)
+    if named.is_dir():
+        inner = [x for x in named.rglob("*") if x.is_file()]
+        files = [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(named)))]
+        return _of_saved(path, files) if any(x.name == "state.json" for x in inner) else files
+    if named.exists():
         return [path]
     return sorted(filter(os.path.isfile, glob.glob(path, recursive=True))) if is_pattern else []
 
@@ -290,10 +290,10 @@ def _hint_of_items(have: Sequence[str]) -> str:
     bare = {name: name.partition(":")[0] for name in have}  # RecBole writes `score:float`
     items = [name for name, x in bare.items() if _ITEM.match(x)]
     for role, kind in _ORDERS.items():
-        found = [name for name, x in bare.items() if kind.match(x)]
-        found.sort(key=lambda name: "rating" in name.lower())  # may be the truth
-        if found and (items or found[0].lower() in _ORDERS):
-            item, order = f"item={items[0]!r}" if items else "item", f"{role}={found[0]!r}"
+        order_columns = [name for name, x in bare.items() if kind.match(x)]
+        order_columns.sort(key=lambda name: "rating" in name.lower())  # may be the truth
+        if order_columns and (items or order_columns[0].lower() in _ORDERS):
+            item, order = f"item={items[0]!r}" if items else "item", f"{role}={order_columns[0]!r}"
             return f"; if a row is one item, name `truth`, `query`, `{item}` and `{order}`."
     return ""
 

@@ -131,8 +131,8 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
         excluded = None if excluded is None else numbers.of(excluded)
         words = numbers.words
     lists: Any = answers if scores is None else ScoredLists(answers, scores)
-    found = lists, relevant, kept, missed, words, masked, excluded, grades
-    return Predictions(*found, dict(card))
+    fields = lists, relevant, kept, missed, words, masked, excluded, grades
+    return Predictions(*fields, dict(card))
 
 
 class _Positions:
@@ -145,14 +145,14 @@ class _Positions:
     def __init__(
         self, rows: TableRows, target: Tensor, texts: Mapping[int, str], are_text: bool
     ) -> None:
-        known = torch.unique(target)
-        known = known[known >= 0]
+        target_keys = torch.unique(target)
+        target_keys = target_keys[target_keys >= 0]
         self._texts, self._numbers = texts, dict[int, int]()
         self._words: list[Any] | None = None if rows.vocabulary is None else [*rows.vocabulary]
         self._size = 0 if self._words is None else len(self._words)
-        largest = int(known.max()) if len(known) else 0
+        largest = int(target_keys.max()) if len(target_keys) else 0
         are_text |= not all(
-            map(INTEGER.fullmatch, (texts.get(x, "0") for x in known.tolist() if x >= LIMIT))
+            map(INTEGER.fullmatch, (texts.get(x, "0") for x in target_keys.tolist() if x >= LIMIT))
         )
         if self._words is not None:
             are_text = any(isinstance(x, str) for x in self._words)
@@ -160,8 +160,8 @@ class _Positions:
         self._as_word: Any = self._text_of if are_text else self._integer_of
         if self._words is not None:
             return
-        if are_text or largest > 4 * len(known) + DENSE:
-            keys = known.tolist()
+        if are_text or largest > 4 * len(target_keys) + DENSE:
+            keys = target_keys.tolist()
             keys.sort(key=self._as_word)
             self._words = [*map(self._as_word, keys)]
             self._numbers = {key: number for number, key in enumerate(keys)}
@@ -242,9 +242,9 @@ def read_same(
     names = (query,) if isinstance(query, str) else query
     if not names or key is not None:
         return same_queries(predictions, key)
-    for one in predictions.values():  # rows that are joined to a truth are in any order
-        cells = zip(*(map(str, one.groups[name]) for name in names), strict=True)
-        one.groups |= {", ".join(names): ["\0".join(x) for x in cells]}
+    for predicted in predictions.values():  # rows that are joined to a truth are in any order
+        cells = zip(*(map(str, predicted.groups[name]) for name in names), strict=True)
+        predicted.groups |= {", ".join(names): ["\0".join(x) for x in cells]}
     return same_queries(predictions, ", ".join(names))
 
 
@@ -263,25 +263,28 @@ def check_sources(models: Mapping[str, Any], **others: Any) -> None:
         )
 
 
-def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:
+def same_queries(predictions: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:
     """Return predictions in the order of the first file, or raise if their queries differ.
 
     Rows are in any order if a group, `key`, identifies a query; else they are compared row by row.
     """
-    of, first = next(iter(found.items()))
+    first_file, first = next(iter(predictions.items()))
     if not len(first.target):
-        raise ValueError(f"{of} must hold at least one query to compare or audit, got none.")
+        raise ValueError(
+            f"{first_file} must hold at least one query to compare or audit, got none."
+        )
     wanted, same = _queries(first, key), {}
-    for path, one in found.items():
-        cells = _queries(one, key)
+    for path, predicted in predictions.items():
+        cells = _queries(predicted, key)
         if key is not None:
-            rows = _rows_by_key(key, path, cells.index, of, wanted.index)
+            rows = _rows_by_key(key, path, cells.index, first_file, wanted.index)
             if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
-                groups = {name: np.asarray(values)[rows] for name, values in one.groups.items()}
-                one = replace(one, preds=one.preds[rows], target=one.target[rows], groups=groups)
+                groups = {name: np.asarray(x)[rows] for name, x in predicted.groups.items()}
+                preds, target = predicted.preds[rows], predicted.target[rows]
+                predicted = replace(predicted, preds=preds, target=target, groups=groups)
                 cells = cells.iloc[rows]
         for what in wanted:
-            rule = f"the {what} of {path} must equal the {what} of {of}"
+            rule = f"the {what} of {path} must equal the {what} of {first_file}"
             mine, others = cells[what].to_numpy(), wanted[what].to_numpy()
             if mine.shape != others.shape:
                 raise ValueError(
@@ -296,12 +299,12 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
                     f"{rule}, row by row: {len(wrong):,} of {len(mine):,} rows differ, the first "
                     f"with {short(mine[row])} instead of {short(others[row])} is {where}."
                 )
-        if not one.target.equal(first.target):
+        if not predicted.target.equal(first.target):
             raise ValueError(
-                f"the ids of {path} must be numbered as those of {of}: they are far larger than "
-                "their number, and only one of the files has lists; pass `--vocabulary`."
+                f"the ids of {path} must be numbered as those of {first_file}: they are far larger "
+                "than their number, and only one of the files has lists; pass `--vocabulary`."
             )
-        same[path] = one
+        same[path] = predicted
     return same
 
 

@@ -143,21 +143,21 @@ class Relation:
             for i, x in enumerate(rules)
         ]
         broken = f"CASE {' '.join(cases)} END" if cases else "NULL"
-        found = self.db.row(
+        broken_row = self.db.row(
             f"SELECT * FROM (SELECT stood, {role} AS cell, {broken} AS rule FROM {self.name}) "
             "WHERE rule IS NOT NULL ORDER BY 1 LIMIT 1"
         )
-        if found is not None:
-            rule = rules[found[2]]
-            place, column = self.place(found[0]), clip(self.columns[role])
-            raise wrong_cell(place, rule.must, column, short(found[1]), rule.remedy)
+        if broken_row is not None:
+            rule = rules[broken_row[2]]
+            place, column = self.place(broken_row[0]), clip(self.columns[role])
+            raise wrong_cell(place, rule.must, column, short(broken_row[1]), rule.remedy)
         self.sql[role] = cell
 
     def refuse(self, query: str, says: str) -> None:
         """Raise for the first row that a query finds, with its values for `{got}`."""
-        if found := self.db.row(f"{query} ORDER BY 1 LIMIT 1"):
-            got = ", ".join(short(self.texts.get(x, x) if type(x) is int else x) for x in found[1:])
-            raise ValueError(f"{self.place(found[0])} must hold {says.replace('{got}', got)}.")
+        if row := self.db.row(f"{query} ORDER BY 1 LIMIT 1"):
+            got = ", ".join(short(self.texts.get(x, x) if type(x) is int else x) for x in row[1:])
+            raise ValueError(f"{self.place(row[0])} must hold {says.replace('{got}', got)}.")
 
     def place(self, stood: int) -> str:
         """Return where a row stood, for messages."""
@@ -165,8 +165,8 @@ class Relation:
 
     def example(self, role: str) -> str:
         """Return the first value of a role, for messages."""
-        found = self.db.row(f"SELECT {self.sql[role]} FROM {self.name} LIMIT 1")
-        return "no row" if found is None else short(found[0])
+        row = self.db.row(f"SELECT {self.sql[role]} FROM {self.name} LIMIT 1")
+        return "no row" if row is None else short(row[0])
 
     def select(self) -> str:
         """Return SQL of the typed columns."""
@@ -178,8 +178,8 @@ def family_of(kind: str) -> str:
     """Return what values of a type of DuckDB are."""
     if kind.endswith("]"):
         return "none"
-    found = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
-    return next(found, "others")
+    families = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
+    return next(families, "others")
 
 
 def open_relation(
@@ -193,8 +193,8 @@ def open_relation(
     """
     names = list(dict.fromkeys(roles.values()))
     source = open_table(table, names, _holds_of(roles, ids))
-    for one in ids.values():
-        one.how = one.how._replace(untyped=source.untyped)
+    for id_column in ids.values():
+        id_column.reading = id_column.reading._replace(untyped=source.untyped)
     files = list(source.files)
     tables: dict[Any, str] = {}
     zones: dict[str, set[bool]] = {role: set() for role in roles}
@@ -259,9 +259,9 @@ def _kind_of(kind: Any) -> str:
     if is_list(kind):
         return f"lists of {_kind_of(kind.value_type)}"
     types = pa.types
-    known = {"null": types.is_null, "text": is_text, "booleans": types.is_boolean}
-    known |= {"numbers": lambda x: types.is_integer(x) or types.is_floating(x)}
-    return next((name for name, is_kind in known.items() if is_kind(kind)), str(kind))
+    checks = {"null": types.is_null, "text": is_text, "booleans": types.is_boolean}
+    checks |= {"numbers": lambda x: types.is_integer(x) or types.is_floating(x)}
+    return next((name for name, is_kind in checks.items() if is_kind(kind)), str(kind))
 
 
 def align(role: str, *sides: Relation) -> None:
@@ -275,24 +275,25 @@ def align(role: str, *sides: Relation) -> None:
         _align_times(role, sides)
         families = ["times" if x == "text" else x for x in families]
     kinds = [
-        "untyped" if x == "null" or (x == "text" and one.untyped)
+        "untyped" if x == "null" or (x == "text" and side.untyped)
         else "text" if x in ("text", "times", "others") else "integers"
-        for one, x in zip(sides, families, strict=True)
+        for side, x in zip(sides, families, strict=True)
     ]  # fmt: skip
     typed = {*kinds} - {"untyped"}
     whole = typed == {"integers"} or (not typed and all(x.is_all(role, _WHOLE) for x in sides))
-    for one, own in zip(sides, kinds, strict=True):
+    for side, kind in zip(sides, kinds, strict=True):
         rules = [Rule("{0} IS NULL", "a value", "leave the row out")]
-        rules += [_NUL] if one.untyped else _IDS.get(one.family(role), [])
-        rules += [_INTEGER] if own == "untyped" and whole else []
-        cell = one.sql[role]
+        rules += [_NUL] if side.untyped else _IDS.get(side.family(role), [])
+        rules += [_INTEGER] if kind == "untyped" and whole else []
+        cell = side.sql[role]
         if len(typed) < 2:
             cell = f"TRY_CAST({cell} AS {'BIGINT' if whole else 'VARCHAR'})"
-        one.read(role, cell, *rules)
+        side.read(role, cell, *rules)
     if len(typed) > 1:
         examples = [
-            f"{own} such as {one.example(role)} in {as_column(one.columns[role])} of {one.files[0]}"
-            for one, own in zip(sides, kinds, strict=True)
+            f"{kind} such as {side.example(role)} in {as_column(side.columns[role])} of "
+            f"{side.files[0]}"
+            for side, kind in zip(sides, kinds, strict=True)
         ]
         raise ValueError(
             f"both tables must hold text or both integers, got {' and '.join(examples)}; convert "
@@ -312,13 +313,13 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
             f"{as_column(clip(bare.columns[role]))} of {bare.files[0]}; give those their zone, "
             "such as `tz_localize('UTC')`."
         )
-    for one in sides:
-        cell = one.sql[role]
-        if one.family(role) == "text":
-            one.read(role, f"instant_of({cell})", _TIME, _OFFSET if zoned else _NO_OFFSET)
-        elif one in times:
-            day = one.kinds[role] == "DATE"
-            one.sql[role] = f"CAST({f'CAST({cell} AS TIMESTAMP)' if day else cell} AS VARCHAR)"
+    for side in sides:
+        cell = side.sql[role]
+        if side.family(role) == "text":
+            side.read(role, f"instant_of({cell})", _TIME, _OFFSET if zoned else _NO_OFFSET)
+        elif side in times:
+            day = side.kinds[role] == "DATE"
+            side.sql[role] = f"CAST({f'CAST({cell} AS TIMESTAMP)' if day else cell} AS VARCHAR)"
 
 
 def to_numbers(one: Relation, role: str, rule: Rule) -> None:

@@ -68,9 +68,9 @@ class Roles:
     def refuse(self, what: str, *names: str) -> None:
         """Raise if columns are named of a form that has none."""
         for name in names or ("query", "item", "score", "rank", "grade"):
-            if given := getattr(self, name):
+            if named := getattr(self, name):
                 raise ValueError(
-                    f"`{name}` must be None for {what}, got {short(given)}; pass columns as a "
+                    f"`{name}` must be None for {what}, got {short(named)}; pass columns as a "
                     "table, such as `pandas.DataFrame(rows)`."
                 )
 
@@ -158,17 +158,19 @@ def _beside(columns: Sequence[str], names: Roles) -> list[str]:
 def _look_like_items(columns: Sequence[str], names: Roles) -> list[list[str]]:
     """Return the columns that are called like users, scores, ranks and ratings."""
     kinds = [_QUERY, _SCORE, _RANK, "ratings?$"]
-    found = [[x for x in columns if re.match(y, x.partition(":")[0], re.IGNORECASE)] for y in kinds]
-    found[1] = [x for x in found[1] if x != names.confidence]
-    return found
+    by_kind = [
+        [x for x in columns if re.match(y, x.partition(":")[0], re.IGNORECASE)] for y in kinds
+    ]
+    by_kind[1] = [x for x in by_kind[1] if x != names.confidence]
+    return by_kind
 
 
 def _is_key(rows: Any, key: Sequence[str], target: str, items: Sequence[str]) -> bool:
     """Return whether keys repeat, always with one target and never with an item or a rank twice."""
     counts = [([], "count_all"), *((x, "count_distinct") for x in (target, *items))]
-    found = rows.group_by([*key]).aggregate(counts)
+    counted = rows.group_by([*key]).aggregate(counts)
     names = "count_all", *(f"{x}_count_distinct" for x in (target, *items))
-    number, targets, *others = (found[x].to_pylist() for x in names)
+    number, targets, *others = (counted[x].to_pylist() for x in names)
     several = sum(x > 1 for x in number)
     is_enough = several > 1 and (2 * several > len(number) or several >= _ENOUGH)
     return is_enough and max(targets) == 1 and all(x == number for x in others)

@@ -29,12 +29,12 @@ _MANY = 10
 
 
 def cells_with_names(
-    part: FilePart, column: str, cells: Cells, how: CellReading
+    part: FilePart, column: str, cells: Cells, reading: CellReading
 ) -> Iterator[tuple[tuple[str, int, Any], list[str]]]:
     """Yield file, row and cell of each cell with ids that are no integers, and these ids."""
     for row in np.unique(cells.rows[cells.values >= LIMIT]):
         cell = part.columns[column][int(row)].as_py()
-        if names := names_in(cell, how):
+        if names := names_in(cell, reading):
             yield (part.file, part.rows[row], cell), names
 
 
@@ -64,30 +64,32 @@ class SeenIds:
     _targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     _ids: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
-    def look_for_names(self, piece: FilePart, cells: Cells, how: CellReading) -> None:
+    def look_for_names(self, piece: FilePart, cells: Cells, reading: CellReading) -> None:
         """Note names among the targets of some rows."""
-        own = cells.values[cells.values >= 0]
-        self.has_integers |= bool((own < LIMIT).any())
+        keys = cells.values[cells.values >= 0]
+        self.has_integers |= bool((keys < LIMIT).any())
         if self.has_names:
             return
-        for where, names in cells_with_names(piece, self.target, cells, how):
+        for where, names in cells_with_names(piece, self.target, cells, reading):
             if not all(map(SEVERAL.fullmatch, names)):
                 self.has_names = True
                 break
             self.several = self.several or where
 
-    def look_for_answers(self, piece: FilePart, name: str, cells: Cells, how: CellReading) -> None:
+    def look_for_answers(
+        self, piece: FilePart, name: str, cells: Cells, reading: CellReading
+    ) -> None:
         """Note the first answer, or excluded ids, with a name."""
         if self.answer is not None or self.has_names:
             return
-        for where, _ in cells_with_names(piece, name, cells, how):
-            self.note_answer(name, where, how)
+        for where, _ in cells_with_names(piece, name, cells, reading):
+            self.note_answer(name, where, reading)
             return
 
-    def note_answer(self, name: str, where: tuple[str, int, Any], how: CellReading) -> None:
+    def note_answer(self, name: str, where: tuple[str, int, Any], reading: CellReading) -> None:
         """Note file, row and cell of the first answer, or excluded ids, with a name."""
         otherwise = AS_MISSES if name == self.preds else "leave names out"
-        self.answer = name, *where, remedy(where[2], how, otherwise)
+        self.answer = name, *where, remedy(where[2], reading, otherwise)
 
     def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
         """Note whether an id of a list is a target of a query."""

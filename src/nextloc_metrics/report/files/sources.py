@@ -60,8 +60,8 @@ class Files(RowSource):
         tables: dict[str, Any] = {"csv": read_csv, "parquet": _read_parquet, "arrow": _read_ipc}
         tables["json"] = partial(read_json, holds=holds or {})
         if reader not in tables:
-            known = ", ".join(read_by(*tables))
-            raise ValueError(f"`path` must be a table here, {known}, got {files[0]}.")
+            formats = ", ".join(read_by(*tables))
+            raise ValueError(f"`path` must be a table here, {formats}, got {files[0]}.")
         self._read = tables[reader]
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
@@ -199,14 +199,14 @@ def is_pandas(table: Any) -> bool:
 def table_of(frame: Any) -> Any:
     """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    for number, one in enumerate(table.schema):
-        is_list = pa.types.is_list(one.type) and frame.dtypes.iloc[number].kind == "O"
+    for number, field in enumerate(table.schema):
+        is_list = pa.types.is_list(field.type) and frame.dtypes.iloc[number].kind == "O"
         if is_list and any(x.flatten().null_count for x in table.column(number).chunks):
             cells = [x if hasattr(x, "__len__") else None for x in frame.iloc[:, number]]
-            kind = one.type
+            kind = field.type
             if pa.types.is_null(kind.value_type):  # every score of these rows is NaN
                 kind = pa.list_(pa.float64())
-            table = table.set_column(number, one.name, pa.array(cells, kind))
+            table = table.set_column(number, field.name, pa.array(cells, kind))
     return table
 
 

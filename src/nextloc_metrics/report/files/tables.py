@@ -160,20 +160,20 @@ class TableRows:
         number = num_locations if self._gaps and vocabulary is None else None
         self.numbers = Numbers(vocabulary, pads, texts, number)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
-        known = frozenset(map(str, vocabulary or ()))
+        words = frozenset(map(str, vocabulary or ()))
         missing, _ = self.numbers.answers(np.array([MISSING_TARGET]))
         self._missing = int(missing[0]) if self._gaps else -2
         self._start()
         # in joined tables, text with a type is what it is, also if it is written as what pads
         is_name = self.source.is_joined and not self.source.untyped
         read_as_pads = frozenset() if is_name else frozenset(pads)
-        how = CellReading(False, self.source.untyped, separator, texts=texts, pads=read_as_pads)
-        self._answers = how._replace(are_keys=names.preds in self.source.keyed)
-        self._relevant = how._replace(are_keys=names.target in self.source.keyed, known=known)
+        reading = CellReading(False, self.source.untyped, separator, texts=texts, pads=read_as_pads)
+        self._answers = reading._replace(are_keys=names.preds in self.source.keyed)
+        self._relevant = reading._replace(are_keys=names.target in self.source.keyed, known=words)
         self.are_text = self.has_several = self.are_names = False
         self.num_candidates: int | None = None
         self._kinds: dict[str, str] = {}
-        self._learn(self._look_ahead(), known, is_own=self.source is source)
+        self._learn(self._look_ahead(), words, is_own=self.source is source)
 
     def _learn(self, seen: Sequence[FilePart], known: Set[str], is_own: bool) -> None:
         """Learn from the first rows what columns hold, or raise if they are no rows of queries."""
@@ -254,18 +254,18 @@ class TableRows:
 
     def _check_kinds(self, part: FilePart) -> None:
         """Raise if types differ from those of the first rows, or ids are text beside integers."""
-        found = _kinds_of(part, self.names, self.num_candidates is not None)
+        kinds_of_part = _kinds_of(part, self.names, self.num_candidates is not None)
         if (ranks := self.source.first_with_name) is not None:
-            found[str(self.names.preds)] = ranks.kind
-        known = {x: found.get(x) or kind for x, kind in self._kinds.items()}
-        for name, kind in found.items():
+            kinds_of_part[str(self.names.preds)] = ranks.kind
+        kinds_so_far = {x: kinds_of_part.get(x) or kind for x, kind in self._kinds.items()}
+        for name, kind in kinds_of_part.items():
             if kind and self._kinds.get(name) and kind != self._kinds[name]:
                 raise ValueError(
                     f"{as_column(clip(name))} in {part.file} must hold {self._kinds[name]}, as in "
                     f"the rows before, got {part.columns[name].type}; convert it."
                 )
-        self._kinds |= {x: kind for x, kind in found.items() if kind}
-        kinds = {x: kind for x, kind in known.items() if kind}
+        self._kinds |= {x: kind for x, kind in kinds_of_part.items() if kind}
+        kinds = {x: kind for x, kind in kinds_so_far.items() if kind}
         if len({*kinds.values()}) > 1:
             each = " and ".join(f"{kind} in {as_column(clip(x))}" for x, kind in kinds.items())
             raise ValueError(
@@ -323,8 +323,8 @@ class TableRows:
             number += len(part.rows)
             if self._is_typed:
                 self._check_kinds(part)
-            for of in cut([part.columns[x] for x in lists], _VALUES):
-                piece = _rows_of(part, of)
+            for rows in cut([part.columns[x] for x in lists], _VALUES):
+                piece = _rows_of(part, rows)
                 yield self._batch(piece), piece
         if not number:
             if not self._is_share:
@@ -393,7 +393,7 @@ class TableRows:
         """Note a name in a column per rank, whose lists are keys."""
         ranks = self.source.first_with_name
         if ranks is not None and ranks.name is not None and self.ids.answer is None:
-            self.ids.note_answer(ranks.column, ranks.name, ranks.how)
+            self.ids.note_answer(ranks.column, ranks.name, ranks.reading)
 
     @property
     def _may_be_names(self) -> bool:
@@ -420,28 +420,30 @@ class TableRows:
     def _targets(self, piece: FilePart) -> tuple[Tensor, Any]:
         """Return the numbers of relevant ids, and which cells are lists."""
         cells = read_cells(piece, self.names.target, self._relevant)
-        found = cells.numbered(*self.numbers.targets(cells.values))
-        is_pad = found.rows[found.values < 0]
-        several = ~found.bad & (found.lengths != 1) & found.lists
-        several[is_pad] |= found.lists[is_pad]
+        numbered = cells.numbered(*self.numbers.targets(cells.values))
+        is_pad = numbered.rows[numbered.values < 0]
+        several = ~numbered.bad & (numbered.lengths != 1) & numbered.lists
+        several[is_pad] |= numbered.lists[is_pad]
         if several.any() and not self.has_several:
             raise ReadAgainError("has_several")
-        gaps = ~found.bad & (found.lengths == 0)
+        gaps = ~numbered.bad & (numbered.lengths == 0)
         gaps[is_pad] = True
-        gaps &= ~(found.lists & self.has_several)  # padding is right in a list, if rows may be one
-        bad = found.bad | gaps | ((found.lengths != 1) & (not self.has_several))
+        # padding is right in a list, if rows may be one
+        gaps &= ~(numbered.lists & self.has_several)
+        bad = numbered.bad | gaps | ((numbered.lengths != 1) & (not self.has_several))
         check_read(piece, self.names.target, bad, self._relevant, gaps, self.num_candidates)
         are_counted = self.by_id == "num_locations" and self.are_names  # which is then not used
         must_be_numbers = self.num_candidates or (self.by_id and not are_counted)
-        if must_be_numbers and (found.values >= LIMIT).any():
+        if must_be_numbers and (numbered.values >= LIMIT).any():
             self._refuse_text()
         if self.source.untyped and not self._relevant.are_keys:
-            self.ids.look_for_names(piece, found, self._relevant)
+            self.ids.look_for_names(piece, numbered, self._relevant)
         else:
             is_name = self.are_text or kind_of(piece.columns[self.names.target]) == "text"
             self.ids.has_names |= is_name
-            self.ids.has_integers |= not is_name and len(found.values) > 0
-        return pad(found) if self.has_several else as_tensor("target", found.values), found.lists
+            self.ids.has_integers |= not is_name and len(numbered.values) > 0
+        target = pad(numbered) if self.has_several else as_tensor("target", numbered.values)
+        return target, numbered.lists
 
     def _refuse_text(self) -> None:
         if self.by_id == "num_locations" and not self.num_candidates:
@@ -492,13 +494,13 @@ class TableRows:
 
     def _exclude(self, piece: FilePart, name: str) -> Tensor:
         column = piece.columns[name]
-        how = self._relevant._replace(may_be_list=True, are_keys=name in self.source.keyed)
-        cells = read_cells(piece, name, how)
-        found = cells.numbered(*self.numbers.answers(cells.values))
-        check_read(piece, name, found.bad & as_numpy(plain(column).is_valid()), how)
+        reading = self._relevant._replace(may_be_list=True, are_keys=name in self.source.keyed)
+        cells = read_cells(piece, name, reading)
+        numbered = cells.numbered(*self.numbers.answers(cells.values))
+        check_read(piece, name, numbered.bad & as_numpy(plain(column).is_valid()), reading)
         if self._may_be_names:
-            self.ids.look_for_answers(piece, name, found, how)
-        return pad(found)
+            self.ids.look_for_answers(piece, name, numbered, reading)
+        return pad(numbered)
 
 
 def _texts_of(part: FilePart, name: str, reader: Reader) -> Iterator[Any]:
@@ -517,7 +519,7 @@ def _texts_of(part: FilePart, name: str, reader: Reader) -> Iterator[Any]:
 
 def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
     """Return whether typed columns of ids hold text or integers; "" for what may be either."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     several = [names.target, names.exclude] if are_scores else [*names.ids]
     for name in filter(None, several):
         column = part.columns[name]
@@ -525,9 +527,9 @@ def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
         is_cell = is_text(none.type) and holds_lists(plain(column))
         kind = plain(none.flatten()).type if is_list(none.type) else none.type
         is_integer = bool(pa.types.is_integer(kind))
-        found[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
-        found[name] *= len(column) > 0
-    return found
+        kinds[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
+        kinds[name] *= len(column) > 0
+    return kinds
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
@@ -552,18 +554,18 @@ def of_scores(number: int | str) -> str:
 
 
 def check_read(
-    piece: FilePart, name: str, bad: Any, how: CellReading, gaps: Any = None,
+    piece: FilePart, name: str, bad: Any, reading: CellReading, gaps: Any = None,
     width: int | None = None,
 ) -> None:  # fmt: skip
     """Raise for the first row that is bad; `gaps` are the rows without a target beside scores."""
     if bad.any():
         row = int(bad.argmax())
         cell = piece.columns[name][row].as_py()
-        what = "scores, as many as the rows before" if how.are_scores else "ids of locations"
+        what = "scores, as many as the rows before" if reading.are_scores else "ids of locations"
         is_gap = gaps is not None and (gaps[row] or cell is None)
         advice = OF_GAPS if width is None else of_scores(width)
         if not is_gap:
-            advice = remedy(cell, how, PADDING if gaps is None else _OF_NEGATIVE)
+            advice = remedy(cell, reading, PADDING if gaps is None else _OF_NEGATIVE)
             are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
             if are_words and ("padding" in advice or "separator" in advice):
                 advice = _OF_LABELS

@@ -124,10 +124,10 @@ def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[F
         form = "array"
     elif text.split(b"\n", 1)[0].strip() == b"{":
         form = "unstructured"
-    how = f"({_quoted_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
+    source = f"({_quoted_path(file)}, format = '{form}', maximum_object_size = {_LONGEST}"
     keys = _keys_of_lines(text) if form == "newline_delimited" else []
     if not keys:
-        query = f"SELECT json_keys(json) AS keys FROM read_json_objects{how}) LIMIT {_RECORDS}"
+        query = f"SELECT json_keys(json) AS keys FROM read_json_objects{source}) LIMIT {_RECORDS}"
         records = [x or [] for batch in _batches(file, query) for x in batch.column(0).to_pylist()]
         if not records:
             return
@@ -138,13 +138,13 @@ def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[F
         return
     columns = ", ".join(f"{quoted(x)}: 'JSON'" for x in names)
     cells = ['"' + name.replace('"', '""') + '"' for name in names]
-    scan = f"read_json{how}, auto_detect = false, columns = {{{columns}}})"
+    scan = f"read_json{source}, auto_detect = false, columns = {{{columns}}})"
     texts = [*map(_text_of, cells, map(holds.get, names)), _is_refused(cells, names, holds)]
     for part in _parts(file, scan, [*names, ""], texts):
-        found = part.columns.pop("")
-        if found.null_count < len(found):
-            row = found.is_valid().index(True).as_py()
-            raise _refusal(part, row, names[found[row].as_py()], holds)
+        refused = part.columns.pop("")
+        if refused.null_count < len(refused):
+            row = refused.is_valid().index(True).as_py()
+            raise _refusal(part, row, names[refused[row].as_py()], holds)
         yield part
 
 
@@ -169,8 +169,8 @@ def _check_one_record(file: str, text: bytes, holds: Mapping[str, str]) -> None:
         held = json.loads(text)
     query = [x for x, what in holds.items() if what == "an id"]
     of_lists = "answers", "ids of locations"
-    of = [next((x for x, what in holds.items() if what == y), "") for y in of_lists]
-    check_records(file, held, query, *of)
+    columns = [next((x for x, what in holds.items() if what == y), "") for y in of_lists]
+    check_records(file, held, query, *columns)
 
 
 def _quoted_path(file: str) -> str:
@@ -258,7 +258,7 @@ def _refusal(part: FilePart, row: int, name: str, holds: Mapping[str, str]) -> V
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON, or raise a `KeyError` with a key that it has twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         raise KeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
-    return found
+    return value

@@ -38,12 +38,12 @@ def by_json(key: str | None, take: str | None, text: str) -> Items:
 
     The key may also be a field of the items, which are objects: the list has what it holds.
     """
-    found = _lists_in(text)
-    if isinstance(found, str):
-        return found
-    lists = [items if key is None else _of_key(key, name, items) for name, items in found]
+    keyed_lists = _lists_in(text)
+    if isinstance(keyed_lists, str):
+        return keyed_lists
+    lists = [items if key is None else _of_key(key, name, items) for name, items in keyed_lists]
     chosen = _choose([x for x in lists if x is not None], take)
-    of_objects = chosen if chosen != NO_LIST else _choose([items for _, items in found], take)
+    of_objects = chosen if chosen != NO_LIST else _choose([items for _, items in keyed_lists], take)
     are_objects = not isinstance(of_objects, str) and {*map(type, of_objects)} == {_Object}
     return OBJECTS if are_objects else chosen
 
@@ -61,11 +61,11 @@ def _lists_in(text: str) -> list[tuple[str, list[Any]]] | str:
             return value
         waiting = [("", value)]
         while waiting:
-            name, one = waiting.pop()
-            if type(one) is _Object:
-                waiting += one[::-1]
-            elif type(one) is list:
-                lists.append((name, one))
+            name, inner = waiting.pop()
+            if type(inner) is _Object:
+                waiting += inner[::-1]
+            elif type(inner) is list:
+                lists.append((name, inner))
     return lists
 
 
@@ -194,7 +194,7 @@ def by_commas(knows: Knows, text: str) -> Items:
 
 def _without_quotes(knows: Knows, names: Sequence[str], may_be_prose: bool) -> Items:
     """Return names without the quotes around them; an outcome if one looks like prose."""
-    found = []
+    unquoted = []
     for name in names:
         if not knows(name) and re.fullmatch(_QUOTED, name, re.DOTALL):
             try:
@@ -203,8 +203,8 @@ def _without_quotes(knows: Knows, names: Sequence[str], may_be_prose: bool) -> I
                 return UNREADABLE
         elif may_be_prose and not knows(name) and _PROSE.search(name):
             return NO_LIST
-        found.append(name)
-    return found or NO_LIST
+        unquoted.append(name)
+    return unquoted or NO_LIST
 
 
 def by_pattern(pattern: re.Pattern[str], text: str) -> Items:
