@@ -59,9 +59,8 @@ def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], 
                 near = nearest(name, _names_from(package))
                 hint = f"; did you mean `{near}`?" if near else ""
                 raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
-            names_there = vars(import_module(place))
-            is_there = name in names_there
-            value = names_there[name] if is_there else import_module(f"{place}.{name}")
+            content = vars(import_module(place))
+            value = content[name] if name in content else import_module(f"{place}.{name}")
             setattr(module, name, value)
             return value
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

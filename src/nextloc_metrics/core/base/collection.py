@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.core.base.fixes import (
-    outside_graphs,
-    unchanged_by_errors,
-    unrounded,
-)
+from nextloc_metrics.core.base.fixes import outside_graphs, unchanged_by_errors, unrounded
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.member_names import NamedMembers

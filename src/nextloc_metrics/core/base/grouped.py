@@ -55,10 +55,9 @@ class Gap(NamedTuple):
 def sum_by_keys(
     record: Record, by: tuple[str | None, ...], scores: Tensor, counted: Tensor, is_bounded: bool
 ) -> KeyedSums:
-    """Return the sums of scores by the groups of each kind in `by`.
+    """Return the sums of scores by keys, each of which has a group of every kind in `by`.
 
-    Where there are many rows, their keys are numbered once for all metrics that count the same
-    queries, and the rows of a key are added up here.
+    The keys of many rows are numbered once for all metrics that count the same queries.
     """
     groups, names = record.once(by, partial(_read_kinds, record, by))
     rows = exact.rows_of(scores, counted, is_bounded).to(record.device)
@@ -311,8 +310,12 @@ class Grouped(RecordMetric):
         """
         intervals.check_confidence_level(confidence_level)
         self._share_names()
-        read = lambda: (self.group_sums.clone(), self._read_sums(), self.groups)  # noqa: E731
-        state, _, keys = self._of_all_processes(read)
+
+        def read() -> tuple[Tensor, Tensor]:
+            self._read_sums()  # `groups` are then those of all processes
+            return self.group_sums.clone(), self.groups
+
+        state, keys = self._of_all_processes(read)
         groups = (state[:, 2] > 0).nonzero()[:, 0]
         if len(groups) < 2:
             raise ValueError(

@@ -107,13 +107,14 @@ class Plan:
             if mean is kind and mean._scoring.ties == "expected":
                 if (formula := mean._scoring.formula) and formula.over != "retrieved":
                     self._formulas[number] = formula
-            elif kind._decisions_of and not self._num_locations:
+            elif kind._decisions_of and not self._num_locations:  # a backend counts one of them
                 self._num_locations[number] = kind._decisions_of()
 
     @cached_property
     def _rest(self) -> dict[frozenset[int], tuple[list[int], dict[type[Record], Any]]]:
         """The kinds that are left, and what they read, by the kinds that a backend has summed."""
         formulas = frozenset(self._formulas)
+        # a backend sums nothing, all formulas, or these and the decisions
         cases = {frozenset[int](), formulas, formulas.union(self._num_locations)}
         rest = {x: [i for i in range(len(self.kinds)) if i not in x] for x in cases}
         return {summed: (left, self._needs_of(left)) for summed, left in rest.items()}
@@ -169,9 +170,8 @@ class Plan:
     def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
         ignored, validate = self.ignore_index, self.validate_args
         batch = replace(batch, ignore_index=ignored, validate_args=validate)
-        return Records(
-            {kind: self._with(kind.read(batch, needs), batch) for kind, needs in kinds.items()}
-        )
+        records = {x: self._with(x.read(batch, needs), batch) for x, needs in kinds.items()}
+        return Records(records)
 
     def _with(self, record: Any, batch: Batch) -> Any:
         """Return a record with the batch's `extra` and `groups`."""
@@ -260,9 +260,9 @@ class Plan:
         with remembering(records.values()):
             # all means are scored first, so that each `tally` only sums scores that are there
             means = [mean for mean in (self._means[number] for number in numbers) if mean]
-            for record in dict.fromkeys(mean.record for mean in means):
-                by_name = {mean._score_name: mean for mean in means if mean.record is record}
-                score_together(records[record], by_name)
+            for kind_of_record in dict.fromkeys(mean.record for mean in means):
+                by_name = {x._score_name: x for x in means if x.record is kind_of_record}
+                score_together(records[kind_of_record], by_name)
             summands = [kind.tally(records[kind.record]) for kind in kinds]
         return dict(zip(numbers, summands, strict=True))
 
@@ -283,9 +283,7 @@ class Plan:
         if {target.device, *devices} != {preds.device}:
             return False
         if preds.is_floating_point():
-            is_beyond = any(
-                preds.shape[1] > (x or preds.shape[1]) for x in self._num_locations.values()
-            )
+            is_beyond = any(x and x < preds.shape[1] for x in self._num_locations.values())
             is_plain = preds.element_size() > 1 and target.ndim == 1 and not is_beyond
             # if another kind needs a ranking, its counts serve the formulas, too
             return is_plain and Ranking not in self._rest[frozenset(direct)][1]
@@ -321,8 +319,8 @@ class Plan:
                 check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
         if not summed:
             return None
-        sums, decisions = summed
-        tallies: dict[int, Any] = dict(zip(self._formulas, sums, strict=True))
+        formula_sums, decisions = summed
+        tallies: dict[int, Any] = dict(zip(self._formulas, formula_sums, strict=True))
         for number, num_locations in self._num_locations.items() if decisions is not None else ():
             kind = self.kinds[number]
             tallies[number] = kind.of_counts(decisions) if num_locations is None else decisions

@@ -159,8 +159,7 @@ class RankingMetric(MeanMetric):
     def averages_ties(self) -> bool:
         """Whether the score is the mean over all orders of tied candidates.
 
-        The score of a `formula` is; a class with a `score` says so by
-        `chance = RankingMetric.chance_of_block`.
+        That of a `formula` is; a class with a `score` has `chance = RankingMetric.chance_of_block`.
         """
         has_chance_of_block = type(self).chance is RankingMetric.chance_of_block
         return self._scored_by == "formula" or has_chance_of_block

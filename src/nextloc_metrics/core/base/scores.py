@@ -220,8 +220,7 @@ def check_score_range(
 ) -> None:
     """Raise if a score of a metric with `validate_args` is out of range.
 
-    `scores` are float64, a row for each metric. For the error, `spread` turns a row into the scores
-    of the queries of the batch.
+    `scores` have a row for each metric, which `spread` turns into the scores of queries.
     """
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return

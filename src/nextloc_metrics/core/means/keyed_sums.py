@@ -1,4 +1,4 @@
-"""Sums of integers by key: entries are appended, and merged when they are read, or many."""
+"""Sums of integers by key: entries are appended, and merged when they are read or many."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ class KeyedSums:
         as often as the state doubles, and most updates sort nothing and wait for no device.
         """
         merged, *appended = held or [self.entries[0][:0]]
-        # with `compute_on_cpu` the state is not on the device of the batch
-        appended += [x.to(merged.device) for x in self.entries]
+        appended += [x.to(merged.device) for x in self.entries]  # it differs with `compute_on_cpu`
         # each tensor stays at least twice as long as the next, so that a state has few of them
         while len(appended) > 1 and len(appended[-2]) < 2 * len(appended[-1]):
             appended[-2:] = [torch.cat(appended[-2:])]
@@ -76,11 +75,10 @@ class KeyedSums:
         if entries.is_meta:
             return entries
         rows = entries.cpu().numpy()
-        if not (counts := rows[:, 0] != NO_KEY).all():  # an index copies all rows
+        if not (counts := rows[:, 0] != NO_KEY).all():  # else all rows would be copied
             rows = rows[counts]
         order, is_first = sort_rows(rows[:, : self.num_keys])
-        # the first row of each key gets the sums of the other rows of the key added;
-        # `take` is several times faster than an index
+        # the other rows of a key are added to its first; `take` is far faster than an index
         merged = torch.from_numpy(rows.take(order[is_first], axis=0))
         others = torch.from_numpy(rows.take(order[~is_first], axis=0)[:, self.num_keys :])
         places = torch.from_numpy(is_first.cumsum()[~is_first] - 1)
@@ -115,10 +113,10 @@ def sort_rows(keys: Any) -> tuple[Any, Any]:
     columns = [_from_zero(column) for column in keys.T] if len(keys) else []
     row_bits = len(keys).bit_length()
     if len(columns) > 1 and sum(min(bits, row_bits) for _, bits in columns) + row_bits < 64:
-        # the hashes of texts have more bits than their ranks
+        # wide columns, such as hashes of texts, become ranks if then a row fits into one integer
         columns = [_ranks(x) if bits > row_bits else (x, bits) for x, bits in columns]
     if sum(bits for _, bits in columns) + row_bits < 64:
-        # a row and its number are packed into one integer, which sorts faster
+        # integers of a row and its number sort faster than rows
         packed = np.zeros(len(keys), dtype=np.int64)
         for column, bits in columns:
             packed = packed << bits | column
