@@ -59,17 +59,15 @@ class VisitCounts:
         person = person[order]
         self._base = np.unique(np.bincount(locations, minlength=size), return_inverse=True)[1]
         # a pair is a person and a location; the last person stands for all without a visit
-        self._pairs, slot, number = np.unique(
-            person * size + locations[order], return_inverse=True, return_counts=True
-        )
+        pairs = person * size + locations[order]
+        self._pairs, slot, number = np.unique(pairs, return_inverse=True, return_counts=True)
         owner, self._places = np.divmod(self._pairs, size)
         self._starts = np.searchsorted(owner, np.arange(len(distinct) + 2))
         self._personal = self._base.max() + 1 + _ranks(owner, number, self._base[self._places])
         # a move is a pair and the pair before it
         moved = np.flatnonzero(~begins(person))
-        moves, number = np.unique(
-            slot[moved - 1] * len(self._pairs) + slot[moved], return_counts=True
-        )
+        moves = slot[moved - 1] * len(self._pairs) + slot[moved]
+        moves, number = np.unique(moves, return_counts=True)
         origin, to = np.divmod(moves, len(self._pairs))
         self._origins, self._destinations = self._pairs[origin], self._places[to]
         self._moves = self._personal.max() + 1 + _ranks(origin, number, self._personal[to])

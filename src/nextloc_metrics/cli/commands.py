@@ -61,9 +61,8 @@ class KnowingCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
         for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
             name = max(param.opts, key=len)
-            section = next(
-                (x for x, names in _SECTIONS.items() if name in names.split()), "Options"
-            )
+            holding = (x for x, names in _SECTIONS.items() if name in names.split())
+            section = next(holding, "Options")
             record = param.get_help_record(ctx)
             sections[section] += [] if record is None else [record]
         for section, records in sections.items():
@@ -131,13 +130,7 @@ def main() -> None:
 @EVALUATING
 @EXPLAIN
 @writing(FORMAT, GROUP_TABLE, OUT, SAVE, FORCE)
-def score(
-    path: str,
-    output: Output,
-    save: Path | None,
-    explain: bool,
-    **reading: Any,
-) -> None:
+def score(path: str, output: Output, save: Path | None, explain: bool, **reading: Any) -> None:
     """Score the predictions in a file."""
     if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
@@ -289,9 +282,8 @@ def trajectories(preds: str, target: str, output: Output, **options: Any) -> Non
         result = evaluate_trajectories(preds, target, **options)
         text = write_table(result, output.kind, rows_of(result))
         if output.is_page:
-            true, predicted = (
-                int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
-            )
+            tables = result.rows.target, result.rows.preds
+            true, predicted = (int((~points.isnan().any(-1)).sum()) for points in tables)
             rows = f"{predicted:,} predicted, {true:,} true"
             source = describe_read((preds, target), rows)
             text = result.to_html(Path(name_of(preds)).name, source)

@@ -217,9 +217,7 @@ ID = click.option(
 )
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
 EXPLAIN = click.option(
-    "--explain",
-    is_flag=True,
-    help="Say from the first rows how PATH is understood, and stop.",
+    "--explain", is_flag=True, help="Say from the first rows how PATH is understood, and stop."
 )
 SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")

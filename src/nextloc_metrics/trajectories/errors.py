@@ -35,10 +35,8 @@ class _PointErrors(PairMetric):
         """
         pairs = self.sequences(record)
         width = pairs.second.shape[1]
-        # if the padding is negative, it cuts points off
-        first = torch.nn.functional.pad(
-            pairs.first, (0, 0, 0, width - pairs.first.shape[1])
-        ).numpy()
+        padding = 0, 0, 0, width - pairs.first.shape[1]  # a negative one cuts points off
+        first = torch.nn.functional.pad(pairs.first, padding).numpy()
         errors = torch.from_numpy(distances(first, pairs.second.numpy(), pairs.diameter))
         step = torch.arange(width)
         errors = errors.masked_fill(step >= pairs.first_length[:, None], torch.inf)

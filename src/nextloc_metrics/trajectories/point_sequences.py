@@ -76,9 +76,8 @@ def match_ngrams(pairs: Sequences, most: int, beta: float, scale: float) -> Tens
         for n in range(1, min(most, length, width) + 1):
             if n > 1:
                 product = product[:, :-1, :-1] * proximity[:, n - 1 :, n - 1 :]
-            sums[part, n - 1] = _match_greedily(
-                np.where(inside[:, n - 1 :, n - 1 :], product, -1.0)
-            )
+            candidates = np.where(inside[:, n - 1 :, n - 1 :], product, -1.0)
+            sums[part, n - 1] = _match_greedily(candidates)
     return torch.from_numpy(sums)
 
 
