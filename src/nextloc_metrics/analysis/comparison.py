@@ -26,7 +26,8 @@ from nextloc_metrics.core.queries.messages import short
 PValue = Literal["exact", "draws", "t"]
 PairNames = tuple[str, str]
 
-# A test draws so many random signs, or more until Holm's smallest p-value would have `_BELOW`.
+# The least number of sign assignments that a test draws; there are more if fewer than `_BELOW` of
+# them could be as extreme as the smallest p-value that Holm's method asks for.
 _DRAWS = 10_000
 _BELOW = 10
 

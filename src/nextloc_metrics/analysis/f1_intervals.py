@@ -48,11 +48,11 @@ from nextloc_metrics.core.means.keyed_sums import KeyedSums
 from nextloc_metrics.core.queries.hashing import mix
 from nextloc_metrics.metrics.location_f1 import LocationF1, LocationTally
 
-# A test may compute so many numbers in all, and so many at once.
+# The most numbers that a test may compute, in all and at once.
 _MOST_WORK = 1 << 25
 _AT_ONCE = 1 << 22
 
-# If so many random exchanges have at least the models' difference, p is precise enough.
+# If this many random exchanges have at least the models' difference, p is precise enough.
 _MANY = 400
 
 # Whole numbers up to this are exact in float32.
@@ -268,7 +268,7 @@ class Exchange:
         first, second = (_are_locations(self.metric, x) for x in self.decided)
         moved = int(((self.decided[0] != self.decided[1]) & (first | second)).sum())
         if self.units is None and moved > MOST_EXACT_SIGNS and moved * most > _MOST_WORK:
-            return None  # each of these queries is a unit, and so many units take too long
+            return None  # each of these queries is a unit, and the units are too many
         self._prepare()
         width = len(self._signs)
         if self._number < 2:

@@ -23,7 +23,7 @@ _MOST_DRAWN = 1 << 36
 
 # How many signs are drawn at once, so that a cache holds them.
 _DRAWN, _FEWEST_DRAWN = 1 << 16, 256
-ENOUGH = 100  #: a test needs no more draws if so many are as far from 0 as its sum
+ENOUGH = 100  #: a test needs no more draws if this many are as far from 0 as its sum
 
 # Sums of float64 integers up to this are exact.
 _EXACT = 1 << 53
@@ -148,7 +148,7 @@ def _arrange(tests: Sequence[PairedSums]) -> tuple[Any, Any]:
 
 
 def _in_order(sums: Any) -> Any:
-    """Return sums of models minus the first model's, int64 `[M, U]`, sorted by the sums themselves.
+    """Return sums of models minus the first model's, int64 `[M, U]`, with users sorted by them.
 
     A user whose sums are equal for all models is left out. The sign of a user is random anyway, so
     it is turned if that makes the user's first sum that is not 0 positive.

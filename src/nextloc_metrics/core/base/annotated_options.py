@@ -218,7 +218,7 @@ class FixedModules(dict[str, Any]):
 
 
 def restore_option(kind: type, attributes: dict[str, Any], name: str, module: Any) -> None:
-    """Raise if an option has this name; PyTorch has deleted its attribute, which is set again."""
+    """Put back an option that PyTorch has deleted, and raise; do nothing for other names."""
     options = attributes.get("_options", {})
     if name in options:
         attributes[name] = options[name] if module is None else module

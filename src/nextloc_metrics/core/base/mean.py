@@ -26,7 +26,7 @@ class MeanMetric(RecordMetric):
 
     Attributes:
         is_mean: whether the value is the mean of `score`, so that it can be grouped, compared and
-            kept by query. A class whose `estimate` is not of its mean sets it to False.
+            kept by query. A class whose `estimate` is for another value sets it to False.
     """
 
     is_mean = True

@@ -514,7 +514,7 @@ class RecordMetric(BaseMetric, ABC):
 
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
-        return [name for name in names if name.isidentifier()]  # that of the state is none
+        return [name for name in names if name.isidentifier()]  # the name of the state is none
 
     def __repr__(self) -> str:
         options = describe_options(type(self), self._options, self._options)

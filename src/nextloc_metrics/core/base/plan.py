@@ -34,7 +34,7 @@ Tally = TypeVar("Tally", bound=Callable[..., Any])
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
-# Decisions are counted in a table of all locations if these are at most so many per query.
+# Decisions are counted in a table of all locations if there are at most this many per query.
 _IDS_PER_QUERY = 4
 
 # The fields of a batch that no backend reads.

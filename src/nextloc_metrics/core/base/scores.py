@@ -103,7 +103,7 @@ class ScoreTable:
 class _Rows:
     """A matrix of scores; means with equal scores share a row.
 
-    Its columns are queries, or different ranks, of which each counts several `times`.
+    Its columns are queries, or different ranks, each of which counts several `times`.
     """
 
     scores: Tensor

@@ -48,10 +48,10 @@ _DOMINANT = 1 / 3
 # Enough for a confidence level of 0.999999.
 _NEWTON_STEPS = 40
 
-# The variance is estimated if at least so many groups have a hit, and so many a miss.
+# The variance is estimated if at least this many groups have a hit, and as many have a miss.
 FEWEST_GROUPS = 3
 
-# An interval of length 1 is halved so often that a share of a million groups has twelve digits.
+# After this many halvings of [0, 1], a share of a million groups has twelve digits.
 _HALVES = 64
 
 

@@ -33,7 +33,7 @@ class KeyedSums:
                 [7, 3]])
     """
 
-    #: so many entries may be appended before they are merged, however few the keys are
+    #: this many entries may be appended before they are merged, even if there are few keys
     sorted_at_once: ClassVar[int] = 1 << 15
 
     def __init__(
