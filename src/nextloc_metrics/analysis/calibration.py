@@ -16,8 +16,8 @@ from nextloc_metrics.core.ranking.target import counted_by
 # Logits that are converted at once, few enough for a processor's cache.
 _AT_ONCE = 1 << 16
 
-# Newton's method ends at a smaller step, because its error is then about the step's square, or in
-# a narrower bracket; both are relative to the inverse temperature.
+# Newton's method ends at a smaller step than the first, as its error is then about the step's
+# square, or at a narrower bracket than the second; both are relative to the inverse temperature.
 _LAST_STEP, _PRECISION = 1e-7, 1e-10
 
 
@@ -54,7 +54,7 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
     lowest = scores.amin()
     if lowest == -math.inf:
         lowest = scores.masked_fill(scores == -math.inf, 0).amin()
-    # to divide logits by a power of two is exact
+    # dividing logits by a power of two is exact
     scale = 2.0 ** min(1023, math.frexp(max(-float(lowest), float(highest.max())))[1])
     rows = scores, target_logits.double() / scale, highest.double() / scale
     if _slopes(rows, scale, 0.0)[0] >= 0:
@@ -67,7 +67,7 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
             "`logits` must not be highest for every target, or the temperature is 0; fit it on "
             "validation data."
         )
-    # Newton's method, but doubling and bisection where its step leaves the bracket
+    # where a step of Newton's method leaves the bracket, the bracket is doubled or halved instead
     low, high, inverse = 0.0, math.inf, 1.0
     while True:
         slope, curvature = _slopes(rows, scale, inverse)
@@ -83,7 +83,7 @@ def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> 
 
 
 def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the logits of the queries that count `[n, C]`, of their targets, and the highest."""
+    """Return the logits of counted queries, `[n, C]`, those of their targets, and the highest."""
     scores = as_tensor("logits", logits).detach()
     targets = as_tensor("target", target, scores.device)
     check_candidates(scores, targets)
@@ -126,7 +126,7 @@ def _slopes(rows: Sequence[Tensor], scale: float, inverse: float) -> tuple[float
         above = (part.double() / scale).sub_(target_logits)
         # the factor must not be 0, because 0 times -inf is NaN
         weight = (above - (highest - target_logits)).mul_(inverse or 2.0**-1000).exp_()
-        above.clamp_(min=-2)  # no -inf, whose product with its weight 0 is NaN
+        above.clamp_(min=-2)  # else a -inf times its weight 0 would be NaN
         total = weight.sum(1)
         mean = weight.mul_(above).sum(1) / total
         slope += float(mean.sum())

@@ -70,10 +70,10 @@ class Predictability(Result):
         means = {}
         for name in ("limit", "shuffled", "random", "uncorrelated"):
             values = getattr(self, name)[~self.few_visits]
-            every = torch.ones_like(values).bool()
-            mean = intervals.of_queries(exact.tally(values[None], every)[0])
-            low, high = mean.interval(confidence_level)
-            means[name] = MeanLimit(float(mean.mean), float(low), float(high))
+            all_count = torch.ones_like(values).bool()
+            estimate = intervals.of_queries(exact.tally(values[None], all_count)[0])
+            low, high = estimate.interval(confidence_level)
+            means[name] = MeanLimit(float(estimate.mean), float(low), float(high))
         return means
 
     @property
@@ -151,8 +151,8 @@ def predictability(
     order = np.argsort(inverse, kind="stable")
     histories = np.split(locations[order], np.cumsum(np.bincount(inverse))[:-1])
     if not stays:
-        histories = [one[begins(one)] for one in histories]
-    counts = [np.unique(one, return_counts=True)[1] for one in histories]
+        histories = [history[begins(history)] for history in histories]
+    counts = [np.unique(history, return_counts=True)[1] for history in histories]
     rates = []
     for history in histories:
         copies = np.tile(history, (num_shuffles + 1, 1))
@@ -238,9 +238,9 @@ def fano_limit(entropy: Array | float, num_locations: Array | int) -> Tensor:
     for _ in range(_STEPS):
         middle = (low + high) / 2
         of_hit = torch.special.entr(middle) + torch.special.entr(1 - middle)
-        most = of_hit / math.log(2) + torch.special.xlogy(1 - middle, size - 1) / math.log(2)
-        is_left = most > bits  # `most` falls as p rises
-        low, high = torch.where(is_left, middle, low), torch.where(is_left, high, middle)
+        highest = of_hit / math.log(2) + torch.special.xlogy(1 - middle, size - 1) / math.log(2)
+        is_below = highest > bits  # the entropy that allows p falls as p rises
+        low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
     limit = torch.where(bits >= size.log2(), 1 / size, (low + high) / 2)
     limit = torch.where((bits <= 0) | (size == 1), 1.0, limit)
     return limit.masked_fill(bits.isnan(), math.nan)
@@ -253,17 +253,18 @@ def entropy_rates(rows: Any) -> Any:
 
 
 def longest_matches(rows: Any) -> Any:
-    """Return for each visit how many visits from it on occur before it, int64 `[B, n]`.
+    """Return for each visit the length of the longest string from it that occurs before it.
 
-    It compares the strings of 1, 2, ... visits from all positions. The class of a string is the
-    first position where it occurs, so equal strings have equal classes, and a string that is one
-    visit longer is a pair of a class and an id. A position whose string matches no other is left
-    out of longer strings, so the work is the sum over positions of the lengths of their matches.
+    The lengths are int64 `[B, n]`. The strings of 1, 2, ... visits from all positions are compared
+    in turn. The class of a string is the first position where it occurs, so equal strings have
+    equal classes, and a string that is one visit longer is a pair of a class and an id. A position
+    whose string matches no other is left out of longer strings, so the work is the sum of the
+    lengths of all matches.
     """
     num_rows, size = rows.shape
     names, numbers = np.unique(rows, return_inverse=True)
     width = size + 1
-    ids = np.full((num_rows, width), len(names))  # a last id of each row that ends matches
+    ids = np.full((num_rows, width), len(names))  # an id behind each row ends matches
     ids[:, :size] = numbers.reshape(num_rows, size)
     ids = ids.reshape(-1)
     matches = np.zeros(ids.size, dtype=np.int64)

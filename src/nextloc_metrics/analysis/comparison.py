@@ -26,7 +26,8 @@ from nextloc_metrics.core.queries.messages import short
 PValue = Literal["exact", "draws", "t"]
 PairNames = tuple[str, str]
 
-# Random sign assignments of a test; more if fewer than `_BELOW` would have the p that Holm needs.
+# The least number of sign assignments that a test draws; there are more if fewer than `_BELOW` of
+# them could be as extreme as the smallest p-value that Holm's method asks for.
 _DRAWS = 10_000
 _BELOW = 10
 
@@ -89,23 +90,23 @@ class Pair(NamedTuple):
     effect_size: float
     wins: int
     losses: int
-    size: float  #: the value of `size_of`; NaN if the scores are no fractions
+    size: float  #: the value of `size_of`; NaN if the scores are not fractions
     exchange: Exchange | None = None  #: the test of F1, in place of random signs
-    rows: int = 0  #: pairs with one number have the same metric and queries
+    rows: int = 0  #: a number; pairs with the same one have the same metric and queries
 
     @property
     def key(self) -> tuple[bytes, float, float, bool]:
-        """What tests of the same scores share."""
+        """A key that is equal for tests of the same scores."""
         difference = self.found
         sums = (difference.sums[0] - difference.sums[1]).tobytes()
         return sums, difference.mean, difference.variance, self.exchange is None
 
 
 def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors: Any = 0.0) -> Pair:
-    """Return the second model's scores less the first's, summed by group in whole units.
+    """Return the second model's scores minus the first's, summed by group in whole units.
 
-    Scores are float64 `[R, N]` of R runs. If both models have a single run, scores that differ by
-    no more than `errors`, their rounding, are equal.
+    Scores are float64 `[R, N]` of R runs. If both models have a single run, scores count as equal
+    if they differ by no more than `errors`, their rounding.
     """
     is_single, slack = len(first) == len(second) == 1, 0
     if is_single:
@@ -115,15 +116,15 @@ def pair_up(first: Any, second: Any, groups: Tensor | None, unit: float, errors:
     sums, sizes = sum_by(groups, np.concatenate(cells))
     difference = contrast([sums[: len(second)], sums[len(second) :]], sizes, unit)
     a, b = (x.mean(0) * unit for x in cells)
-    each, counts = np.unique(a - b, return_counts=True)
-    rounded = np.where(np.abs(each) < unit, 0, each)
+    differences, counts = np.unique(a - b, return_counts=True)
+    rounded = np.where(np.abs(differences) < unit, 0, differences)
     wins, losses = int(counts[rounded > 0].sum()), int(counts[rounded < 0].sum())
     are_fractions = all(x.min() >= 0 and x.max() <= 1 for x in (first, second))
     size = size_of(rounded, counts) if are_fractions else math.nan
     slack += 2 * len(a) * difference.per_score
     # the effect size is the same for any order of the queries
-    mean = sum_once(each, counts) / len(a)
-    squares = sum_once((each - mean) ** 2, counts)
+    mean = sum_once(differences, counts) / len(a)
+    squares = sum_once((differences - mean) ** 2, counts)
     if len(a) < 2 or not squares:
         effect = math.copysign(math.inf, mean) if mean and len(a) > 1 else math.nan
     else:
@@ -136,8 +137,8 @@ def decide(
 ) -> list[Comparison]:
     """Return the comparison of each pair; small p-values have up to `most` sign assignments."""
     least = min(_DRAWS, most)
-    signed = [x for x in pairs if not x.has_runs and x.exchange is None]
-    paired = [PairedSums(x.found.sums, x.slack, x.rows) for x in signed]
+    has_signs = [x for x in pairs if not x.has_runs and x.exchange is None]
+    paired = [PairedSums(x.found.sums, x.slack, x.rows) for x in has_signs]
     tests = iter(sign_tests(paired, least, most, seed))
     comparisons = []
     freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
@@ -172,7 +173,7 @@ def decide_family(
 ) -> tuple[Tests, int, int]:
     """Test pairs of models by metrics, and correct the p-values of different tests together.
 
-    Also return how many tests have different scores, and the most sign assignments of a test.
+    Return the tests, how many of them have different scores, and the most signs of a test.
     """
     distinct = {pair.key: pair for pair in pairs.values()}
     number = max(1, len(distinct))
@@ -183,8 +184,8 @@ def decide_family(
     tests = {}
     for names, pair in pairs.items():
         comparison, p_value = by_key[pair.key]
-        of_pair = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
-        tests[names] = replace(comparison, **of_pair), p_value
+        numbers = {x: getattr(pair, x) for x in ("effect_size", "num_queries", "wins", "losses")}
+        tests[names] = replace(comparison, **numbers), p_value
     return tests, number, most
 
 

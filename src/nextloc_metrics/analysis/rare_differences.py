@@ -1,11 +1,11 @@
 r"""The variance of a mean difference where few queries differ, or none in the sample.
 
 The scores of most queries are equal for two models, so the sample may hold no difference, and its
-variance s^2 / n is then 0, although the true difference m is not. What Wilson's interval does for a
-share helps here: the variance is that *at* m. If only differences of one size r occur, and all in
-one direction, a share m / r of the queries differ, and a difference has the variance |m| (r - |m|);
+variance s^2 / n is then 0, although the true difference m is not. As in Wilson's interval of a
+share, the variance *at* m is taken instead. If only differences of one size r occur, and all in one
+direction, a share m / r of the queries differ, and a difference has the variance |m| (r - |m|);
 with differences in both directions it is larger. So the variance of the mean at m is at least
-|m| (r - |m|) / n, for the r of the sample: the sum of d^2 over the sum of |d|. Hits of independent
+|m| (r - |m|) / n. The r of the sample is the sum of d^2 over the sum of |d|. Hits of independent
 queries have Tango's score interval, which takes the most likely variance at m.
 
 Source: T. Tango, "Equivalence test and confidence interval for the difference in proportions for
@@ -47,9 +47,9 @@ def interval_of(
     q = t * t / number
     for sign in (1, -1):
         middle = 2 * sign * mean + q * size
-        apart = middle * middle - 4 * (1 + q) * mean * mean
-        if middle > 0 and apart >= 0:
-            roots = (middle - math.sqrt(apart), middle + math.sqrt(apart))
+        discriminant = middle * middle - 4 * (1 + q) * mean * mean
+        if middle > 0 and discriminant >= 0:
+            roots = (middle - math.sqrt(discriminant), middle + math.sqrt(discriminant))
             ends += [sign * root / (2 * (1 + q)) for root in roots]
     return max(-1.0, min(ends)), min(1.0, max(ends))
 
@@ -57,7 +57,7 @@ def interval_of(
 def _tango(wins: int, losses: int, number: int, m: float) -> float:
     """Return how many standard errors the difference of two shares is above `m`, by Tango.
 
-    Of `number` queries only the second model has `wins`, only the first one `losses`.
+    In `wins` of the `number` queries only the second model has a hit, in `losses` only the first.
     """
     b = -wins - losses + (2 * number - wins + losses) * m
     root = math.sqrt(max(0.0, b * b + 8 * number * losses * m * (1 - m)))
@@ -67,7 +67,7 @@ def _tango(wins: int, losses: int, number: int, m: float) -> float:
 
 
 def tango_interval(wins: int, losses: int, number: int, z: float) -> tuple[float, float]:
-    """Return the ends of the interval of differences within `z` standard errors of the sample's."""
+    """Return the least and the largest difference within `z` standard errors of the sample's."""
     ends = []
     for sign, (won, lost) in ((-1, (wins, losses)), (1, (losses, wins))):  # the second is mirrored
         near, far = (won - lost) / number, -1.0

@@ -1,4 +1,4 @@
-"""What tests of several models share: corrected p-values, letters, and the tails of two tests."""
+"""Parts of tests of several models: corrected p-values, letters, and the tails of two tests."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Of m tests, the i-th smallest p-value becomes the largest of (m - j + 1) times the j-th
     smallest for all j up to i, at most 1. The probability that any test of equal models has a
-    corrected p-value of at most 0.05 is then at most 0.05, whether or not tests depend on another.
+    corrected p-value of at most 0.05 is then at most 0.05, also if tests depend on each other.
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
     Journal of Statistics 6, 1979.
@@ -73,7 +73,7 @@ def letters(names: Sequence[str], separated: Iterable[tuple[str, str]]) -> dict[
 
     A letter is a maximal clique of the models that are not separated. The letters a to z, aa, ab
     go by the best member of each; from aa on, commas stand between the letters of a model. `names`
-    has the best model first; a pair of `separated` has any order.
+    begins with the best model; the pairs in `separated` may have any order.
 
     Example:
         >>> letters(["gru", "llm", "counts", "markov"], [("gru", "counts"), ("markov", "llm")])
@@ -84,12 +84,12 @@ def letters(names: Sequence[str], separated: Iterable[tuple[str, str]]) -> dict[
     """
     apart = {frozenset(pair) for pair in separated}
     cliques = maximal_cliques(len(names), lambda a, b: {names[a], names[b]} not in apart)
-    between = "," if len(cliques) > 26 else ""
+    separator = "," if len(cliques) > 26 else ""
     marks = {
         name: [_letter(number) for number, clique in enumerate(cliques) if node in clique]
         for node, name in enumerate(names)
     }
-    return {name: between.join(of) for name, of in marks.items()}
+    return {name: separator.join(letters_of) for name, letters_of in marks.items()}
 
 
 def _letter(number: int) -> str:
@@ -114,7 +114,7 @@ def satterthwaite(parts: Iterable[tuple[float, float]]) -> float:
 
 
 def mcnemar(wins: int, losses: int) -> float:
-    """Return the exact two-sided p-value of McNemar's test: of a fair coin's `wins` and `losses`.
+    """Return the exact two-sided p-value of McNemar's test, whose null hypothesis is a fair coin.
 
     Example:
         >>> mcnemar(1, 4)  # 2 (1 + 5) / 2^5

@@ -17,20 +17,20 @@ from nextloc_metrics.core.queries.hashing import mix
 # Up to this many differences all 2^n sign assignments are tried.
 MOST_EXACT_SIGNS = 16
 
-# The most steps of the distribution of a sum over all signs, and the most signs for a family.
+# The most steps to find the distribution of a sum over all signs, and the most signs of a family.
 _MOST_EXACT_STEPS = 1 << 24
 _MOST_DRAWN = 1 << 36
 
 # How many signs are drawn at once, so that a cache holds them.
 _DRAWN, _FEWEST_DRAWN = 1 << 16, 256
-ENOUGH = 100  #: a test with this many draws as far from 0 as its sum needs no more
+ENOUGH = 100  #: a test needs no more draws if this many are as far from 0 as its sum
 
 # Sums of float64 integers up to this are exact.
 _EXACT = 1 << 53
 
 # The eight signs of each byte, the lowest bit first.
 _BYTES = np.arange(256, dtype=np.uint8)[:, None]
-_OF_BYTE = 2.0 * np.unpackbits(_BYTES, axis=1, bitorder="little") - 1
+_SIGNS_OF_BYTES = 2.0 * np.unpackbits(_BYTES, axis=1, bitorder="little") - 1
 
 # A p-value, and the number of random assignments behind it; 0 if all assignments were counted.
 SignTest: TypeAlias = tuple[float, int]
@@ -41,7 +41,7 @@ class PairedSums(NamedTuple):
 
     sums: Sequence[Any]  #: the scores of each user by the second model and the first, int64 `[U]`
     slack: int  #: how far the sum of the differences may be off because of rounding
-    rows: int = 0  #: tests with one number have the same users and metric
+    rows: int = 0  #: a number; tests with the same one have the same users and metric
 
 
 def sign_tests(
@@ -49,8 +49,8 @@ def sign_tests(
 ) -> list[SignTest | None]:
     """Test a family of differences; None for a test that would need too many draws.
 
-    A p-value by drawn signs depends on the order of users, which is that of their scores by all
-    models of a metric: with other models it differs, within the error of random draws.
+    A p-value by drawn signs depends on the order of users, who are sorted by their scores of all
+    models. So it differs with other models, within the error of random draws.
 
     Args:
         tests: the sums of each user for two models.
@@ -71,7 +71,7 @@ def sign_tests(
 
 
 def _exact(sums: Any, slack: int) -> SignTest | None:
-    """Return the share of all sign assignments, if it can be counted."""
+    """Return the share of all sign assignments as far from 0; None if it takes too long."""
     if len(sums) < 2:
         return math.nan, 0
     units = sums[sums != 0]
@@ -91,7 +91,7 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
     total, end = int(sizes.sum()), 1
     chances = np.zeros(total + 1)  # chances[s]: the sizes with a plus add up to s
     chances[0] = 1.0
-    for size in sizes.tolist():  # rising, so that most steps have few sums
+    for size in sizes.tolist():  # small sizes first, so that most steps have few sums
         end += size
         chances[size:end] = (chances[size:end] + chances[: end - size]) / 2
         chances[:size] /= 2
@@ -102,7 +102,7 @@ def _exact(sums: Any, slack: int) -> SignTest | None:
 def _draw(
     units: Any, ends: Any, observed: Any, least: int, most: int, seed: int
 ) -> list[SignTest]:  # fmt: skip
-    """Draw signs until `most`; tests with enough draws as far from 0 stop at `least`."""
+    """Draw up to `most` signs; a test stops at `least` if enough draws are as far from 0."""
     width, results = units.shape[1], [(math.nan, 0)] * len(observed)
     at_once = max(_FEWEST_DRAWN, _DRAWN // width // 64 * 64)
     as_far, drawn = np.zeros(len(observed), dtype=np.int64), 0
@@ -148,10 +148,10 @@ def _arrange(tests: Sequence[PairedSums]) -> tuple[Any, Any]:
 
 
 def _in_order(sums: Any) -> Any:
-    """Return sums of models less the first model's, int64 `[M, U]`, in an order that they decide.
+    """Return sums of models minus the first model's, int64 `[M, U]`, with users sorted by them.
 
-    Users are sorted by their sums, and those with equal sums are left out. A user's random sign
-    may be turned: it is, if that makes the first sum that is not 0 positive.
+    A user whose sums are equal for all models is left out. The sign of a user is random anyway, so
+    it is turned if that makes the user's first sum that is not 0 positive.
     """
     sums = sums - sums[0]
     sums = sums[:, sums.any(0)]
@@ -168,7 +168,7 @@ def _divide(units: Any) -> list[tuple[Any, int]]:
 
 
 def random_bits(seed: int, start: int, number: int, width: int) -> Any:
-    """Return the bits of `width` rows, in words that hold the draws from `start` on.
+    """Return the random bits of `width` rows, in words that hold the draws from `start` on.
 
     The sign of row j in draw d is a bit of SplitMix64 at the counter of d // 64 and j (Steele,
     Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
@@ -180,6 +180,6 @@ def random_bits(seed: int, start: int, number: int, width: int) -> Any:
 
 
 def signs_of(bits: Any) -> Any:
-    """Return the signs of rows of words, float64 `[J, D]`."""
+    """Return the signs that words of bits stand for, float64 `[J, D]`."""
     octets = bits.astype("<u8").view(np.uint8)
-    return _OF_BYTE.take(octets, axis=0, mode="clip").reshape(len(bits), -1)
+    return _SIGNS_OF_BYTES.take(octets, axis=0, mode="clip").reshape(len(bits), -1)

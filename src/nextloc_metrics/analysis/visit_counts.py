@@ -19,9 +19,9 @@ class VisitCounts:
     """Score locations by the person's own visits: the baseline of a table of models.
 
     `scores(users)` ranks the locations by the person's visits. `scores(users, last=last)` is a
-    Markov chain of the person: the visits that came directly after one to `last` rank first, the
-    person's visits break their ties. What is still equal is ranked by everybody's visits, as are
-    all locations for somebody without a visit. What is equal in all of them is tied.
+    Markov chain of the person: it ranks by the visits that came directly after one to `last`, and
+    the person's visits break ties. Ties that remain are broken by everybody's visits, which also
+    rank all locations for somebody without a visit. Locations that are equal in all are tied.
 
     Args:
         visits: the location of each visit, integers `[V]`; each person's in the order of time.
@@ -58,21 +58,19 @@ class VisitCounts:
         order = np.argsort(person, kind="stable")
         person = person[order]
         self._base = np.unique(np.bincount(locations, minlength=size), return_inverse=True)[1]
-        # a pair is a person's location; the last person is somebody without a visit
-        self._pairs, slot, number = np.unique(
-            person * size + locations[order], return_inverse=True, return_counts=True
-        )
+        # a pair is a person and a location; the last person stands for all without a visit
+        pairs = person * size + locations[order]
+        self._pairs, slot, number = np.unique(pairs, return_inverse=True, return_counts=True)
         owner, self._places = np.divmod(self._pairs, size)
         self._starts = np.searchsorted(owner, np.arange(len(distinct) + 2))
-        self._own = self._base.max() + 1 + _ranks(owner, number, self._base[self._places])
-        # a move is a pair and the one before it
+        self._personal = self._base.max() + 1 + _ranks(owner, number, self._base[self._places])
+        # a move is a pair and the pair before it
         moved = np.flatnonzero(~begins(person))
-        moves, number = np.unique(
-            slot[moved - 1] * len(self._pairs) + slot[moved], return_counts=True
-        )
+        moves = slot[moved - 1] * len(self._pairs) + slot[moved]
+        moves, number = np.unique(moves, return_counts=True)
         origin, to = np.divmod(moves, len(self._pairs))
         self._origins, self._destinations = self._pairs[origin], self._places[to]
-        self._moves = self._own.max() + 1 + _ranks(origin, number, self._own[to])
+        self._moves = self._personal.max() + 1 + _ranks(origin, number, self._personal[to])
 
     def __repr__(self) -> str:
         return f"VisitCounts(num_locations={self.num_locations})"
@@ -92,7 +90,7 @@ class VisitCounts:
         person = self._read_users(users)
         scores = np.tile(self._base.astype(np.float64), (len(person), 1))
         row, pair = _expand(self._starts[person], self._starts[person + 1])
-        scores[row, self._places[pair]] = self._own[pair]
+        scores[row, self._places[pair]] = self._personal[pair]
         if last is not None:
             ids = as_tensor("last", last).cpu()
             if ids.shape != person.shape or not is_integer(ids):
@@ -109,7 +107,7 @@ class VisitCounts:
         return torch.from_numpy(scores)
 
     def _read_users(self, users: Array) -> Any:
-        """Return the number of each person; persons without a visit have the number of persons."""
+        """Return the number of each person, or of persons for somebody without a visit."""
         read = as_tensor_or_text("users", users)
         if isinstance(read, Tensor) and (read.ndim != 1 or not is_integer(read)):
             raise TypeError(f"`users` must be one row of integers or text, got {describe(read)}.")
@@ -120,14 +118,14 @@ class VisitCounts:
 
 
 def _expand(starts: Any, ends: Any) -> tuple[Any, Any]:
-    """Return each element of the ranges from `starts` to `ends`, after the number of its range."""
+    """Return the elements of the ranges from `starts` to `ends`, and the ranges' numbers before."""
     sizes = ends - starts
     row = np.repeat(np.arange(len(sizes)), sizes)
     return row, np.arange(len(row)) + (ends - np.cumsum(sizes))[row]
 
 
 def _ranks(row: Any, *keys: Any) -> Any:
-    """Return the rank from 0 of each element in its row, by the keys; ties share one."""
+    """Return the rank, from 0, of each element in its row by the keys; ties share a rank."""
     order = np.lexsort((*reversed(keys), row))
     number = np.cumsum(begins(*(key[order] for key in (row, *keys))))
     first = begins(row[order])

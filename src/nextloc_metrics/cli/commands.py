@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class KnowingCommand(click.Command):
-    """A command that says which option another name means."""
+    """A command that knows which option is meant by a name that it lacks."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, or name the option that is meant."""
@@ -53,20 +53,19 @@ class KnowingCommand(click.Command):
             meant = [x for x in _MEANT.get(error.option_name, ()) if x.split()[0] in options]
             if not meant:
                 raise
-            said = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
-            raise click.UsageError(said, ctx) from None
+            message = f"No such option '{error.option_name}'. Did you mean '{meant[0]}'?"
+            raise click.UsageError(message, ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in sections."""
-        found: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
+        sections: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
         for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
             name = max(param.opts, key=len)
-            section = next(
-                (x for x, names in _SECTIONS.items() if name in names.split()), "Options"
-            )
+            holding = (x for x, names in _SECTIONS.items() if name in names.split())
+            section = next(holding, "Options")
             record = param.get_help_record(ctx)
-            found[section] += [] if record is None else [record]
-        for section, records in found.items():
+            sections[section] += [] if record is None else [record]
+        for section, records in sections.items():
             if records:
                 with formatter.section(section):
                     formatter.write_dl(records)
@@ -82,7 +81,7 @@ _SECTIONS = {
     "Output": "--format --group-table --out --save --force --title --help",
 }
 
-# Options under other names, by what they are here.
+# Names of options in other tools, with the options that are meant here.
 _MEANT = {
     "--by": ("--group", "--cluster"),
     "--qrels": ("--target",),
@@ -98,12 +97,12 @@ _MEANT |= {f"--{x}": (f"--answers {x}=...",) for x in (*LISTS, *TEXTS, "list-key
 
 
 class Commands(click.Group):
-    """All commands, which know what other names mean; the arguments are kept, for a page."""
+    """The group of all commands; it keeps the arguments, for the card of a page."""
 
     command_class = KnowingCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the arguments and parse them."""
+        """Keep the arguments, and parse them."""
         ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 
@@ -131,13 +130,7 @@ def main() -> None:
 @EVALUATING
 @EXPLAIN
 @writing(FORMAT, GROUP_TABLE, OUT, SAVE, FORCE)
-def score(
-    path: str,
-    output: Output,
-    save: Path | None,
-    explain: bool,
-    **reading: Any,
-) -> None:
+def score(path: str, output: Output, save: Path | None, explain: bool, **reading: Any) -> None:
     """Score the predictions in a file."""
     if output.group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
@@ -221,15 +214,15 @@ def compare(
         if all(map(is_saved, paths)):
             options = {x: reading[x] for x in ("metrics", "confidence_level")}
             titles, rows = short_names([name_of(path) for path in paths]), "all"
-            days = dict(zip(titles, paths, strict=True))
-            result = compare_models(days, **given_options(Options, options))
+            files = dict(zip(titles, paths, strict=True))
+            result = compare_models(files, **given_options(Options, options))
         else:
             names = {path: name_of(path) for path in paths}
-            short = dict(zip(names, short_names([*names.values()]), strict=True))
-            named = short if output.is_page else names
+            shorter = dict(zip(names, short_names([*names.values()]), strict=True))
+            titles_of = shorter if output.is_page else names
             sources = sources_of(paths, reading).items()
             result = compare_models(
-                {named[path]: source for path, source in sources},
+                {titles_of[path]: source for path, source in sources},
                 against="all" if against == "all" else "first",
                 key=key,
                 **given_options(Options, reading),
@@ -238,7 +231,7 @@ def compare(
             for title, counts in result.counts.items():
                 text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
                 click.echo(f"Note: {title}: {text}", err=True)
-            titles = [*named.values()]
+            titles = [*titles_of.values()]
     with explained():
         text = write_comparisons(result, output.kind)
         if output.is_page:
@@ -289,16 +282,15 @@ def trajectories(preds: str, target: str, output: Output, **options: Any) -> Non
         result = evaluate_trajectories(preds, target, **options)
         text = write_table(result, output.kind, rows_of(result))
         if output.is_page:
-            true, found = (
-                int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
-            )
-            rows = f"{found:,} predicted, {true:,} true"
+            tables = result.rows.target, result.rows.preds
+            true, predicted = (int((~points.isnan().any(-1)).sum()) for points in tables)
+            rows = f"{predicted:,} predicted, {true:,} true"
             source = describe_read((preds, target), rows)
             text = result.to_html(Path(name_of(preds)).name, source)
         output.write(text)
 
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was read, for the card of a page."""
+    """Return what the command has read, for the card of a page."""
     paths = [path, *([str(reading["truth"])] if reading["truth"] else [])]
     return describe_read(paths, result.card["queries"])

@@ -33,7 +33,7 @@ from nextloc_metrics.report.source import Source
 
 
 def sources_of(paths: Sequence[str], reading: Mapping[str, Any]) -> dict[str, Source]:
-    """Return the sources of several files, which hold no text of a language model."""
+    """Return the sources of several files; raise if they are read as text of a model."""
     if texts := [name for name in reading["answers"] or {} if name in TEXTS]:
         raise ValueError(f"`{texts[0]}` must be left out, as only score and report read text.")
     return {path: source_of(path, reading) for path in paths}
@@ -46,37 +46,37 @@ def source_of(path: str, reading: Mapping[str, Any]) -> Source:
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it."""
-    columns = ("groups", "mask", "exclude", "confidence", "grade", "workers")
-    beside = {name: reading[name] for name in columns}
-    return evaluate(source_of(path, reading), **beside, **given_options(Options, reading))
+    names = ("groups", "mask", "exclude", "confidence", "grade", "workers")
+    arguments = {name: reading[name] for name in names}
+    return evaluate(source_of(path, reading), **arguments, **given_options(Options, reading))
 
 
 def _read_metrics(name: str) -> Any:
     """Return what a function `module:function` returns; the module may be in the working folder."""
-    module, _, function = name.partition(":")
+    module, _, attribute = name.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:
-        found = getattr(import_module(module), function)
-        signature(found).bind()
+        function = getattr(import_module(module), attribute)
+        signature(function).bind()
     except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise ValueError(
             "`metrics` must be `module:function`, a module without `.py` and its function without "
             f"arguments, got {short(name)}: {error}."
         ) from error
-    if (made := found()) is None:
+    if (metrics := function()) is None:
         raise TypeError(f"`metrics` must be a function that returns metrics, got None of {name}.")
-    return made
+    return metrics
 
 
 def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a class that a command was given, with what their files hold."""
+    """Return the options of a command that are fields of a class; files are read."""
     names = [x.name for x in fields(kind) if x.name != "rows"]
-    given = {x: reading[x] for x in names if reading.get(x) not in (None, ())}
-    return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
+    values = {x: reading[x] for x in names if reading.get(x) not in (None, ())}
+    return {name: _READERS[name](x) if name in _READERS else x for name, x in values.items()}
 
 
-# what reads the file of an option
+# The functions that read the files, or the functions, that options name.
 _READERS: dict[str, Callable[[Any], Any]] = {
     "vocabulary": read_words,
     "train_counts": read_counts,
@@ -91,53 +91,53 @@ def write_all(result: Evaluation, output: Output, title: str, source: Mapping[st
         write_groups(result._counted, output.group_table, output.force)
         click.echo(f"wrote {output.group_table}", err=True)
     elif result.groups and output.kind in ("csv", "latex") and not output.is_page:
-        says = "holds the values of all queries only; `--group-table FILE` writes those of groups."
-        click.echo(f"Note: `--format {output.kind}` {says}", err=True)
+        note = "holds the values of all queries only; `--group-table FILE` writes those of groups."
+        click.echo(f"Note: `--format {output.kind}` {note}", err=True)
     elif result.deciles is not None and output.kind in ("csv", "latex") and not output.is_page:
-        says = "leaves out the values by decile, which text, Markdown, JSON and pages have."
-        click.echo(f"Note: `--format {output.kind}` {says}", err=True)
+        note = "leaves out the values by decile, which text, Markdown, JSON and pages have."
+        click.echo(f"Note: `--format {output.kind}` {note}", err=True)
     is_page = output.is_page
     output.write(result.to_html(title, source=source) if is_page else _written(result, output.kind))
 
 
 def _written(result: Evaluation, kind: str) -> str:
-    """Write values, and in text and JSON those of groups; JSON has the card, too."""
+    """Write the values; text and JSON have those of groups, too, and JSON has the card."""
     if kind == "json":
         rows, groups = rows_of(result), dict[str, Any]()
         for record in result.group_records():
-            of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
-            of_group[record["metric"]] = {x: record[x] for x in ("value", "low", "high", "queries")}
+            metrics = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
+            metrics[record["metric"]] = {x: record[x] for x in ("value", "low", "high", "queries")}
         rows |= {"groups": groups} if groups else {}
         if result.deciles is not None:
             rows["deciles"] = json.loads(result.deciles.to_json())
         return write_table(result, kind, rows)
     if kind != "text":
         return write_table(result, kind)
-    by = [f"by {one_line(name)}\n{table}" for name, table in result.groups.items()]
+    tables = [f"by {one_line(name)}\n{table}" for name, table in result.groups.items()]
     if result.deciles is not None:
-        by.append(f"{OF_DECILES[0].lower()}{OF_DECILES[1:]}\n{result.deciles}")
-    return "\n\n".join([str(result), *by])
+        tables.append(f"{OF_DECILES[0].lower()}{OF_DECILES[1:]}\n{result.deciles}")
+    return "\n\n".join([str(result), *tables])
 
 
 def write_comparisons(result: Comparisons, kind: str) -> str:
-    """Write comparisons in one of the formats; JSON has values and corrected p-values too.
+    """Write comparisons in one of the formats; JSON has values and corrected p-values, too.
 
-    Those of all pairs are a table of models, and JSON has each pair under both names.
+    If all pairs are compared, the table has a row per model, and JSON has pairs by both names.
     """
     if kind == "latex":
         return result.to_latex("models" if result.letters else "differences")
     if kind != "json":
         return write_table(result.by_model() if result.letters else result.table, kind)
     comparisons: dict[str, Any] = {}
-    for (first, name), of_metrics in result.pairs.items():
-        within = comparisons.setdefault(first, {}) if result.letters else comparisons
-        within[name] = {
+    for (first, name), by_metric in result.pairs.items():
+        by_second = comparisons.setdefault(first, {}) if result.letters else comparisons
+        by_second[name] = {
             key: {
                 "difference_of": f"{name} - {first}",
-                **asdict(found),
+                **asdict(comparison),
                 "corrected_p_value": result.corrected_pairs[first, name][key],
             }
-            for key, found in of_metrics.items()
+            for key, comparison in by_metric.items()
         }
     letters = {"letters": result.letters} if result.letters else {}
     rows = {"values": result.values, **letters, "comparisons": comparisons, "card": result.card}

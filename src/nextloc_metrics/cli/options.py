@@ -30,9 +30,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def option_of(
     name: str, more: str = "", written: str = "", kind: type = Options, **kwargs: Any
 ) -> Callable[[Command], Command]:
-    """Return an option that is a field of a class, with `more` after its help.
+    """Return an option for a field of a class; `more` is added to the help of the field.
 
-    It may be `written` otherwise than the name of the field.
+    `written` is the option on the command line, if it is not the name of the field.
     """
     if not kwargs.get("multiple"):
         kwargs["default"] = kind.__dataclass_fields__[name].default  # type: ignore[attr-defined]
@@ -40,13 +40,13 @@ def option_of(
     return click.option(written, name, help=f"{help_of(kind)[name]}{more}.", **kwargs)
 
 
-# An option that is a field of what is read.
+# An option for a field of the table that is read.
 read_of = partial(option_of, kind=TableSource)
 
 
 def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Return a decorator that adds several options to a command, in this order."""
-    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
+    return lambda command: reduce(lambda new, add: add(new), reversed(options), command)
 
 
 #: where a context keeps the arguments of the command, and the file of standard input
@@ -65,13 +65,13 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
         ) from None
 
 
-# What `--answers` names: how lists are written, and the options of `read_answers`.
+# The names in `--answers`: of how lists are written, and of the options of `read_answers`.
 LISTS, TEXTS = ("separator", "padding"), ("form", "key", "take", "after", "fold")
 
 
 def _answers(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Any:
-    """Return how answers are written, by name, of texts such as form=json; None without any."""
-    found: dict[str, Any] = {}
+    """Return the values of texts such as form=json, by name; None without any text."""
+    options: dict[str, Any] = {}
     for value in values:
         name, equals, text = value.partition("=")
         if name not in (*LISTS, *TEXTS) or bool(equals) != (name != "fold"):
@@ -80,9 +80,9 @@ def _answers(context: click.Context, option: click.Parameter, values: Sequence[s
                 "the column is that of `--preds`."
             )
         is_padding = name == "padding"
-        made = _split(context, option, [text]) if is_padding else ()
-        found[name] = (*found.get(name, ()), *made) if is_padding else text
-    return (found | {"fold": True} if "fold" in found else found) or None
+        numbers = _split(context, option, [text]) if is_padding else ()
+        options[name] = (*options.get(name, ()), *numbers) if is_padding else text
+    return (options | {"fold": True} if "fold" in options else options) or None
 
 
 def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -> Any:
@@ -91,7 +91,7 @@ def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -
         return tuple(_keep_input(context, argument, path) for path in paths)
     if paths != "-":
         is_pattern = "://" in paths or any(c in paths for c in "*?[")
-        if not (is_pattern or Path(paths).exists()):  # known before PyTorch is imported
+        if not (is_pattern or Path(paths).exists()):  # so it is said before PyTorch is imported
             name = (argument.name or "").upper()
             raise click.ClickException(
                 f"`{name}` must be an existing file of predictions, got {paths}."
@@ -217,9 +217,7 @@ ID = click.option(
 )
 OUT = click.option("--out", type=OUTPUT, help="Output file.")
 EXPLAIN = click.option(
-    "--explain",
-    is_flag=True,
-    help="Say from the first rows how PATH is understood, and stop.",
+    "--explain", is_flag=True, help="Say from the first rows how PATH is understood, and stop."
 )
 SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
@@ -250,14 +248,14 @@ class Output:
 
 
 def writing(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return a decorator that adds options, of which the command gets an `Output`, checked."""
+    """Return a decorator that adds options, and makes a checked `Output` of their values."""
 
     def decorate(command: Any) -> Any:
         @wraps(command)
-        def call(**given: Any) -> None:
-            _check_outputs(given["force"])
-            names = Output.__annotations__.keys() & given.keys()
-            command(output=Output(**{name: given.pop(name) for name in names}), **given)
+        def call(**values: Any) -> None:
+            _check_outputs(values["force"])
+            names = Output.__annotations__.keys() & values.keys()
+            command(output=Output(**{name: values.pop(name) for name in names}), **values)
 
         return options_of(*options)(call)
 
@@ -265,7 +263,7 @@ def writing(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 def _check_outputs(force: bool) -> None:
-    """Raise if outputs of the command are one file, or an input, or cannot be written."""
+    """Raise if an output is also another output or an input, or cannot be written."""
     context = click.get_current_context()
     params = {param: context.params.get(param.name or "") for param in context.command.params}
     outputs = {
@@ -289,7 +287,7 @@ def _check_outputs(force: bool) -> None:
 
 
 def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
-    """Yield the files that exist and are read by the command."""
+    """Yield the existing files that the command reads."""
     from nextloc_metrics.report.files.opening import find_files
 
     for param, value in params.items():
@@ -307,9 +305,9 @@ def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Print warnings, and an error of the data or the options without a traceback; then exit.
+    """Print warnings; print an error in data or options without a traceback, and exit.
 
-    What is done here uses one thread.
+    The block uses one thread.
     """
     from nextloc_metrics.core.queries.messages import SHELL_MARK
     from nextloc_metrics.report.engines.processes import one_thread
@@ -323,7 +321,7 @@ def explained() -> Iterator[None]:
             finally:
                 for warning in caught:
                     click.echo(f"Warning: {for_command(str(warning.message))}", err=True)
-    except BrokenPipeError:  # click ends in silence, as what reads has ended
+    except BrokenPipeError:  # nobody reads the output: click ends without a message
         raise
     except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(for_command(str(error))) from error
@@ -332,7 +330,7 @@ def explained() -> Iterator[None]:
 
 
 def for_command(message: str) -> str:
-    """Name options instead of Python's arguments, which messages have between backticks."""
+    """Replace Python's arguments, which a message has between backticks, by options."""
     context = click.get_current_context()
     if _STDIN in context.meta:
         message = message.replace(context.meta[_STDIN], "standard input")
@@ -341,7 +339,7 @@ def for_command(message: str) -> str:
         option = max(param.opts, key=len)
         for name in (param.name or "", option.lstrip("-").replace("-", "_")):
             names[name] = option if option.startswith("-") else option.upper()
-    if "paths" in names:  # which functions of Python call so
+    if "paths" in names:  # Python's functions have these names for it
         names |= {"models": "PATHS", "path": "PATHS"}
     names["Evaluation.save"] = "score --save"
     parts = message.split("`")
@@ -361,7 +359,7 @@ def has_columns(path: str) -> bool:
 
 
 def describe_read(paths: Iterable[str], rows: Any) -> dict[str, Any]:
-    """Return what the command read and when, and the command that does it again."""
+    """Return what the command has read and when, and the command line that repeats it."""
     context, files = click.get_current_context(), [name_of(path) for path in paths]
     if not all(map(has_columns, files)) and not context.params.get("truth"):
         files.append(context.params["target"])
@@ -375,7 +373,7 @@ def describe_read(paths: Iterable[str], rows: Any) -> dict[str, Any]:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Return paths without the folders that all have in common."""
+    """Return paths without the folders that they all begin with."""
     parts = [path.split("/") for path in paths]
     common = 0
     while all(len(x) > common + 1 and x[common] == parts[0][common] for x in parts):

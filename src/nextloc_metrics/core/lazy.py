@@ -24,12 +24,12 @@ def places_of(package: str) -> dict[str, str]:
         tree = ast.parse(get_data(package, "__init__.pyi") or b"")
     except FileNotFoundError:
         return {}
-    found = [x for x in tree.body if isinstance(x, ast.ImportFrom)]
-    return {one.asname or one.name: x.module or "" for x in found for one in x.names}
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {x.asname or x.name: node.module or "" for node in imports for x in node.names}
 
 
 def _names_from(package: str) -> list[str]:
-    """Return the names of the packages of a package, and behind them its own names."""
+    """Return the names of a package's subpackages, as `room.name`, and then its own names."""
     places = places_of(package)
     names = []
     for room in (name for name, place in places.items() if place == package):
@@ -42,8 +42,8 @@ def _names_from(package: str) -> list[str]:
 def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose names are those of its `__init__.pyi`.
 
-    A name imports its module; any submodule is imported too, so that modules of the package can
-    import it from there.
+    Asking for a name imports its module. A name may also be that of any submodule, so that modules
+    of the package can import it.
     """
     module = sys.modules[package]
 
@@ -59,8 +59,8 @@ def import_when_asked(package: str) -> tuple[Callable[[str], Any], Callable[[], 
                 near = nearest(name, _names_from(package))
                 hint = f"; did you mean `{near}`?" if near else ""
                 raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
-            found = vars(import_module(place))
-            value = found[name] if name in found else import_module(f"{place}.{name}")
+            content = vars(import_module(place))
+            value = content[name] if name in content else import_module(f"{place}.{name}")
             setattr(module, name, value)
             return value
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ class _NearTarget(RankingMetric):
         raise NotImplementedError
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
-        """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
+        """Return km from `ids`, `[N, T]`, to the nearest relevant location; inf without one."""
         distances = []
         for target in (x[:, None].expand_as(ids) for x in relevant.unbind(1)):
             missing = (ids.minimum(target) < 0) | (ids.maximum(target) >= len(self.locations))
@@ -70,8 +70,8 @@ class AccuracyWithin(_NearTarget):
     (`<=`), by the coordinates `locations`. With several relevant locations, the distance to the
     nearest counts. Without ties it is `AccuracyAtK(k)` with all locations within `km` as relevant.
 
-    Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
-    ranks, so `ties` is not accepted.
+    Ties: if a tied block crosses rank `k`, its lowest ids fill the ranks up to `k`. So there is no
+    option `ties`.
 
     A candidate scored NaN, or an id of a list that is no location, takes a rank and is never near.
 
@@ -101,10 +101,10 @@ class AccuracyWithin(_NearTarget):
         return self._first(ranking, self.k)
 
     def score(self, ranking: Ranking) -> Tensor:
-        # for all candidates that the ranking keeps, so that metrics with other k share the result
+        # it is computed for all candidates that the ranking keeps, and shared by metrics of other k
         kept = max(self.k, 0 if ranking.first is None else ranking.first.top)
-        near = ("near", id(self.locations), self.km, kept)
-        are_near = ranking.once(near, lambda: self._are_near(ranking, kept))
+        key = ("near", id(self.locations), self.km, kept)
+        are_near = ranking.once(key, lambda: self._are_near(ranking, kept))
         return are_near[:, : self.k].any(1).double()
 
     def _are_near(self, ranking: Ranking, k: int) -> Tensor:
@@ -147,7 +147,7 @@ class DistanceError(_NearTarget):
     higher_is_better = False
     plot_upper_bound = None
     unit = "km"
-    needs = Needs(top=1)  # the decision
+    needs = Needs(top=1)  # the decision is the first candidate
 
     statistic: Computed[Statistic] = "mean"
     undecided: Undecided = "largest"
@@ -165,8 +165,8 @@ class DistanceError(_NearTarget):
     @property
     def _share(self) -> float | None:
         """The share of queries that do not exceed the quantile; None for the mean."""
-        named: dict[Any, float | None] = {"mean": None, "median": 0.5}
-        return named.get(self.statistic, self.statistic)  # type: ignore[arg-type]
+        shares: dict[Any, float | None] = {"mean": None, "median": 0.5}
+        return shares.get(self.statistic, self.statistic)  # type: ignore[arg-type]
 
     def answers(self, ranking: Ranking) -> Tensor:
         return ranking.best[:, None]
@@ -177,7 +177,7 @@ class DistanceError(_NearTarget):
         return scores if self.undecided == "largest" else (scores, self._decided(ranking))
 
     def empty_state(self) -> Tensor:
-        """Return zeros: sum, sum of squares, number of queries, undecided; histogram."""
+        """Return zeros: the state of `exact`, the number of undecided queries, the histogram."""
         return torch.zeros(4 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
@@ -201,7 +201,7 @@ class DistanceError(_NearTarget):
         return torch.tensor(km, dtype=torch.float64, device="cpu")
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
-        """Return ends of bins in km, and the share of all processes' queries up to each of them."""
+        """Return the ends of bins in km, and the share of all processes' queries up to each."""
         counts = self._of_all_processes(lambda: self.state[4:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64, device="cpu")

@@ -17,8 +17,8 @@ from nextloc_metrics.geography.locations import Locations, check_locations
 class ExpectedDistance(DistributionMean):
     r"""Expected distance to the target in km: the sum over candidates of p_i d(i, target).
 
-    It is the mean error of a model that draws its answer by its probabilities, and judges all of
-    them, not the best candidate only. A row with NaN or infinity has the largest distance (20,015.2
+    It is the mean error of a model that draws its answer by its probabilities. It judges all of
+    them, not only the best candidate. A row with NaN or infinity has the largest distance (20,015.2
     km on the Earth).
 
     Args:
@@ -61,7 +61,7 @@ class ExpectedDistance(DistributionMean):
             target = record.target[rows, None].to(device)
             distance = self.locations.distance(slice(part.shape[1]), target)
             if self.validate_args and not self.locations.is_complete:
-                # a target that is not counted may have no coordinates, too
+                # a target that does not count may have no coordinates
                 missing = distance.isnan() & record.counted[rows, None].to(device)
                 if (wrong := missing & (probabilities > 0)).any():
                     row, candidate = wrong.nonzero()[0].tolist()

@@ -23,10 +23,10 @@ EARTH_RADIUS = 6371.0088
 # Half of the Earth's circumference in km, rounded up: the largest distance.
 _LARGEST_ON_EARTH = 20_015.2
 
-# The tree may round differently: search a little farther, then filter by `distance`.
+# SciPy's tree may round differently: it searches a little farther, and `distance` decides.
 _MARGIN = 1 + 1e-9
 
-# Distances that are computed at once in the search for neighbours.
+# The number of distances that are computed at once in the search for neighbours.
 _AT_ONCE = 1 << 22
 
 
@@ -74,7 +74,7 @@ class Locations(torch.nn.Module):
 
     def _set(self, points: Tensor, is_plane: bool) -> None:
         missing = points.isnan().any(1)
-        points = points.masked_fill(missing[:, None], torch.nan)  # all dimensions are NaN
+        points = points.masked_fill(missing[:, None], torch.nan)  # NaN in all dimensions
         points = points.t().contiguous().t()  # `distance` reads them by dimension
         self.register_buffer("points", points, persistent=False)
         self.is_complete = not missing.any()
@@ -129,25 +129,26 @@ class Locations(torch.nn.Module):
         """
         if self.is_plane:
             return self.points
-        x, y, z = self.points.unbind(1)
+        x_axis, y_axis, z_axis = self.points.unbind(1)
         middle = self.points[~self.missing()].mean(0)
-        north = math.asin(float(middle[2] / middle.norm().clamp(min=1e-9)))
-        east = torch.atan2(y, x) - math.atan2(float(middle[1]), float(middle[0]))
+        latitude = math.asin(float(middle[2] / middle.norm().clamp(min=1e-9)))
+        east = torch.atan2(y_axis, x_axis) - math.atan2(float(middle[1]), float(middle[0]))
         east = torch.remainder(east + math.pi, 2 * math.pi) - math.pi
-        narrow = max(math.cos(north), 0.01)
-        return EARTH_RADIUS * torch.stack([east * narrow, (z - math.sin(north)) / narrow], dim=1)
+        scale = max(math.cos(latitude), 0.01)
+        north = (z_axis - math.sin(latitude)) / scale
+        return EARTH_RADIUS * torch.stack([east * scale, north], dim=1)
 
     def distance(self, first: Tensor | slice, second: Tensor) -> Tensor:
         """Return the distances between locations, km, float64; ids are broadcast.
 
         `first` may be a slice of all locations, which is faster.
         """
-        columns = self.points.unbind(1)  # added one by one, which is faster than a sum over them
+        columns = self.points.unbind(1)  # to add them one by one is faster than `sum`
         squares = (column[first].sub(column[second]).square_() for column in columns)
-        apart = reduce(Tensor.add_, squares).sqrt_()
-        return (
-            apart if self.is_plane else apart.div_(2).clamp_(max=1).asin_().mul_(2 * EARTH_RADIUS)
-        )
+        straight = reduce(Tensor.add_, squares).sqrt_()
+        if self.is_plane:
+            return straight
+        return straight.div_(2).clamp_(max=1).asin_().mul_(2 * EARTH_RADIUS)
 
     def within(self, km: float, target: Array) -> Tensor:
         """Return all locations near each target, as several relevant locations for any metric.
@@ -159,16 +160,16 @@ class Locations(torch.nn.Module):
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:
             raise TypeError(f"`target` must be ids of locations, got {describe(ids)}.")
-        several = ids.long().reshape(len(ids), -1).to(self.points.device)
-        if several.numel() and not -1 <= int(several.min()) <= int(several.max()) < len(self):
+        targets = ids.long().reshape(len(ids), -1).to(self.points.device)
+        if targets.numel() and not -1 <= int(targets.min()) <= int(targets.max()) < len(self):
             raise ValueError(
                 f"`target` must be below the {len(self)} locations, or -1, got "
-                f"{int(several.max() if several.min() >= -1 else several.min())}"
-                f"{from_one(several, len(self))}."
+                f"{int(targets.max() if targets.min() >= -1 else targets.min())}"
+                f"{from_one(targets, len(self))}."
             )
-        self.check_known("target", several, "leave these queries out with `mask`")
+        self.check_known("target", targets, "leave these queries out with `mask`")
         starts, near = self.neighbours(km)
-        flat = several.flatten()
+        flat = targets.flatten()
         first = starts[flat.clamp(min=0)]
         sizes = (starts[flat.clamp(min=0) + 1] - first).masked_fill(flat < 0, 0)
         width = int(sizes.max()) if len(sizes) else 0
@@ -176,9 +177,9 @@ class Locations(torch.nn.Module):
         inside = column < sizes[:, None]
         rows = near[torch.where(inside, first[:, None] + column, 0)].masked_fill(~inside, -1)
         rows = rows.view(len(ids), -1)
-        if several.shape[1] == 1:
+        if targets.shape[1] == 1:
             return rows
-        # remove repeated neighbours of several targets; padding goes last
+        # neighbours of several targets are kept once, and padding goes last
         rows = torch.where(rows < 0, len(self), rows).sort(dim=1).values
         rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = len(self)
         rows = rows.sort(dim=1).values
@@ -186,7 +187,10 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return where rows start, int64 `[C + 1]`, and rising ids of neighbours, itself too."""
+        """Return the ids near each location, itself too, as one row, and their starts in it.
+
+        The starts are int64 `[C + 1]`; the ids of each location rise.
+        """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
             self._near[km] = self._find_neighbours(km)
@@ -205,8 +209,8 @@ class Locations(torch.nn.Module):
         tree = cKDTree(self.points[ids].cpu().numpy())
         close = tree.query_pairs(reach * _MARGIN + 1e-15, output_type="ndarray").astype("int64")
         pairs = ids[torch.from_numpy(close).to(ids.device)]
-        kept = [self.distance(*part.unbind(1)) <= km for part in torch.split(pairs, _AT_ONCE)]
-        pairs = pairs[torch.cat(kept)] if kept else pairs
+        is_near = [self.distance(*part.unbind(1)) <= km for part in torch.split(pairs, _AT_ONCE)]
+        pairs = pairs[torch.cat(is_near)] if is_near else pairs
         first = torch.cat([ids, pairs[:, 0], pairs[:, 1]])
         second = torch.cat([ids, pairs[:, 1], pairs[:, 0]])
         order = (first * len(self) + second).argsort()
@@ -223,7 +227,7 @@ class Locations(torch.nn.Module):
             )
 
     def check_known(self, name: str, ids: Tensor, remedy: str, rows: Tensor | None = None) -> None:
-        """Raise, naming argument, query and remedy, if an id from 0 on has no coordinates."""
+        """Raise if a location has no coordinates; the error has the argument and the remedy."""
         if self.is_complete:
             return
         inside = (ids >= 0) & (ids < len(self))
@@ -237,7 +241,7 @@ class Locations(torch.nn.Module):
             )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Locations:
-        """Move to a device; coordinates stay float64 if a module is converted to half precision."""
+        """Move to a device; `half()` and the like leave the coordinates float64."""
         device = fn(torch.empty(0, device=self.points.device)).device
         self.points = self.points.to(device)
         return self
@@ -289,8 +293,8 @@ def _read_columns(**columns: Array) -> Tensor:
 def to_sphere(degrees: Tensor) -> Tensor:
     """Return points on a sphere of radius 1, `[C, 3]`, from latitude and longitude, `[C, 2]`."""
     latitude, longitude = degrees.unbind(1)
-    # one longitude, above -180, for each point
-    longitude = torch.where(longitude > 180, longitude - 360, longitude)  # it is exact
+    # each point gets one longitude, above -180; the subtraction is exact
+    longitude = torch.where(longitude > 180, longitude - 360, longitude)
     longitude = torch.where(longitude == -180, 180, longitude)
     longitude = torch.where(latitude.abs() == 90, 0 * longitude, longitude)
     north, east = latitude.deg2rad(), longitude.deg2rad()

@@ -14,7 +14,7 @@ from nextloc_metrics.core.queries.arrays import as_tensor
 from nextloc_metrics.core.queries.checks import check_bool, is_integer, or_none
 from nextloc_metrics.core.queries.messages import describe
 
-#: the value with which the Trainer pads labels, logits and ids, and which losses ignore
+#: the Trainer pads labels, logits and ids with this value, and losses ignore it
 PADDING = -100
 
 
@@ -93,7 +93,7 @@ class TrainerMetrics:
             if model is None
             else f"a model of class {type(model).__name__} does not tell it, so pass"
         )
-        for _, member in self.metrics.named_members():  # the Trainer gathers all predictions
+        for _, member in self.metrics.named_members():  # the Trainer itself gathers predictions
             member.sync_on_compute = member._to_sync = False
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:
@@ -132,15 +132,15 @@ class TrainerMetrics:
             preds = preds.masked_fill(preds == PADDING, -1)
         if labels.ndim == preds.ndim - 1:
             self.metrics.update(preds, labels, mask=labels != PADDING)
-        elif is_integer(labels):  # several ids per query
+        elif is_integer(labels):  # there are several ids per query
             self.metrics.update(preds, labels.masked_fill(labels == PADDING, -1))
         else:
             self.metrics.update(preds, labels)
 
 
 def _is_causal(model: Any) -> bool | None:
-    """Return whether a model shifts its labels; None for one that is not of transformers."""
-    if hasattr(model, "get_base_model"):  # a model of PEFT
+    """Return whether a model shifts its labels; None for a model that does not tell."""
+    if hasattr(model, "get_base_model"):  # it is a model of PEFT
         model = model.get_base_model()
     kinds = [kind for kind in type(model).__mro__ if kind.__module__.startswith("transformers.")]
     if not kinds:

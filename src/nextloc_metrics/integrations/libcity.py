@@ -53,9 +53,9 @@ class ExactEvaluator:
         names = config.get("metrics", ["Recall"])
         if not isinstance(names, list):
             raise TypeError(f"`metrics` must be a list, got {describe(names)}.")
-        if other := [name for name in names if name not in NAMES]:
-            raise ValueError(f"`metrics` must be among {short(NAMES)}, got {short(other)}.")
-        self.reported = {"Recall", *names}  # LibCity's executor reads the recall
+        if unknown := [name for name in names if name not in NAMES]:
+            raise ValueError(f"`metrics` must be among {short(NAMES)}, got {short(unknown)}.")
+        self.reported = {"Recall", *names}  # LibCity's executor always reads the recall
         self.is_sampled = config.get("evaluate_method", "popularity") != "popularity"
         self.collection = libcity_metrics(config.get("topk", 1))
 
@@ -78,7 +78,7 @@ class ExactEvaluator:
         return {name: float(x) for name, x in values if name.split("@")[0] in self.reported}
 
     def save_result(self, save_path: str, filename: str | None = None) -> None:
-        """Write the values to a JSON file in a folder, which may be new; named by time if None."""
+        """Write the values to a JSON file in a folder, also a new one; None names it by time."""
         result = self.evaluate()
         _log.info("evaluate result is %s", json.dumps(result, indent=1))
         folder = Path(save_path)

@@ -14,7 +14,7 @@ from torchmetrics import Metric
 
 from nextloc_metrics.distributed import PaddedDataset, count_surplus
 
-#: Both hold the same classes. A Trainer from one accepts a callback from the other.
+#: Both packages hold the same classes, and a Trainer of one accepts a callback of the other.
 _PACKAGES = ("pytorch_lightning", "lightning.pytorch")
 
 
@@ -74,7 +74,7 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
         stage = "Test" if trainer.testing else "Validation"
         for index, loader in enumerate(_loaders(trainer)):
             is_whole = isinstance(loader, DataLoader)
-            with suppress(TypeError):  # the loader has no length
+            with suppress(TypeError):  # some loaders have no length
                 is_whole = is_whole and _num_batches(trainer, index) >= len(loader)
             _, message = count_surplus(loader, f"{stage} loader {index}") if is_whole else (0, "")
             if message:
@@ -85,7 +85,7 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
     def on_validation_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Read how many queries the metrics have counted before a batch with padding."""
+        """Before a batch with padding, keep how many queries the metrics have counted."""
         is_padded = _num_padded(trainer, batch, batch_idx, dataloader_idx) > 0
         self._counts = _num_queries(pl_module) if is_padded else {}
 

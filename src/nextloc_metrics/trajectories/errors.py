@@ -1,4 +1,4 @@
-"""Errors of points with the same index: their mean, and the one at a step."""
+"""Errors of points with the same index: their mean, and the error at one step."""
 
 from __future__ import annotations
 
@@ -29,19 +29,17 @@ class _PointErrors(PairMetric):
             )
 
     def _point_errors(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        """Return the distances at each step of the target, float64 `[N, M]`, and its length.
+        """Return the distance at each step of the target, float64 `[N, M]`, and its length.
 
-        A step without a predicted point has infinity, and what is behind the end has 0.
+        It is infinite at a step without a predicted point, and 0 behind the end of the target.
         """
         pairs = self.sequences(record)
         width = pairs.second.shape[1]
-        # a negative padding cuts rows off
-        first = torch.nn.functional.pad(
-            pairs.first, (0, 0, 0, width - pairs.first.shape[1])
-        ).numpy()
-        apart = distances(first, pairs.second.numpy(), pairs.diameter)
+        padding = 0, 0, 0, width - pairs.first.shape[1]  # a negative one cuts points off
+        first = torch.nn.functional.pad(pairs.first, padding).numpy()
+        errors = torch.from_numpy(distances(first, pairs.second.numpy(), pairs.diameter))
         step = torch.arange(width)
-        errors = torch.from_numpy(apart).masked_fill(step >= pairs.first_length[:, None], torch.inf)
+        errors = errors.masked_fill(step >= pairs.first_length[:, None], torch.inf)
         return errors.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length
 
 
@@ -71,7 +69,7 @@ class MeanPointError(_PointErrors):
 
     def score(self, record: Pairs) -> Tensor:
         errors, length = self._point_errors(record)
-        # the sum is in the order of steps, so that padding has no effect
+        # steps are added in their order, so that padding has no effect
         total = torch.nn.functional.pad(errors, (1, 0)).cumsum(1)[:, -1]
         return total / length.clamp(min=1)
 
@@ -116,7 +114,7 @@ class PointErrorAt(_PointErrors):
     def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
         errors, length = self._point_errors(record)
         index = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
-        # a column for pairs without this step
+        # pairs without this step read a further column
         errors = torch.nn.functional.pad(errors, (0, 1))
         scores = errors.gather(1, index.clamp(0, errors.shape[1] - 1)[:, None])[:, 0]
         return scores, record.counted & (record.true >= abs(self.step))

@@ -68,9 +68,9 @@ class GeoBLEU(PairMetric):
         """Return the metric of a HuMob challenge, for coordinates in cells of 500 m.
 
         Args:
-            year: 2023 and 2024: n-grams up to 3, and the sum over the number of matched n-grams;
-                2025: n-grams up to 5, over the number of predicted n-grams. (`geobleu` of
-                yahoojapan before and after its commit 3afb63c.)
+            year: 2023 and 2024 have n-grams up to 3, and divide by the number of matched n-grams;
+                2025 has n-grams up to 5, and divides by the number of predicted n-grams. These are
+                `geobleu` of yahoojapan before and after its commit 3afb63c.
             kwargs: other options, such as `validate_args`.
 
         Example:
@@ -90,9 +90,9 @@ class GeoBLEU(PairMetric):
         sums = match_ngrams(pairs, longest, self.beta, self.scale)
         n = torch.arange(1, longest + 1)
         grams = (predicted if self.divisor == "predicted" else shorter)[:, None] - n + 1
-        shares = (sums / grams.clamp(min=1)).clamp(max=1)  # it is above 1 by rounding only
-        used = n <= shorter[:, None]
-        logarithms = shares.log().masked_fill(~used, 0).cumsum(1)[:, -1]
-        mean = (logarithms / used.sum(1).clamp(min=1)).exp()
+        shares = (sums / grams.clamp(min=1)).clamp(max=1)  # only rounding makes it above 1
+        has_grams = n <= shorter[:, None]
+        logarithms = shares.log().masked_fill(~has_grams, 0).cumsum(1)[:, -1]
+        mean = (logarithms / has_grams.sum(1).clamp(min=1)).exp()
         brevity = (1 - true / predicted.clamp(min=1).double()).clamp(max=0).exp()
         return (brevity * mean).masked_fill(predicted == 0, 0)

@@ -1,4 +1,4 @@
-"""What the metrics of trajectories share: an update with two sequences, and distances of points."""
+"""The base class of metrics of trajectories: two sequences, and the distances of their points."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class PairMetric(MeanMetric):
     `validate_args` it is an error.
 
     Args:
-        units: what coordinates are. `"cells"`, `"km"` or `"m"`: on a plane, with Euclidean
-            distances; `"degrees"`: latitude and longitude, with distances on the sphere. Distances
-            are in cells, and for other units in km.
-        locations: the coordinates of the locations, where the sequences are ids; distances are in
+        units: what coordinates are. `"cells"`, `"km"` and `"m"` are on a plane, with Euclidean
+            distances; `"degrees"` are latitude and longitude, with distances on the sphere.
+            Distances are in cells, or for other units in km.
+        locations: the coordinates of the locations if the sequences are ids; distances are then in
             km.
         options: those of a subclass, `validate_args`, and TorchMetrics' own keyword arguments.
     """
@@ -86,7 +86,7 @@ class PairMetric(MeanMetric):
 
     @abstractmethod
     def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the score of each pair, float64 `[N]`; that of a left-out pair is not read."""
+        """Return the score of each pair, float64 `[N]`; pairs that do not count may have any."""
 
     def check(self, record: Pairs) -> None:
         if record.is_of_ids and self.locations is None:
@@ -112,7 +112,7 @@ class PairMetric(MeanMetric):
     def sequences(self, record: Pairs) -> Sequences:
         """Return the points as sequences on the CPU."""
         if self.locations is not None:
-            # an unchecked id without coordinates is far from all others
+            # an id without coordinates that is not checked is far from all others
             points = self.locations.points.cpu().contiguous().nan_to_num(nan=_FAR)
             points = torch.nn.functional.pad(points, (0, 0, 0, 1), value=_FAR)
             ids = (x.cpu().clamp(max=len(points) - 1) for x in (record.preds, record.target))
@@ -144,7 +144,7 @@ def _check_known(locations: Locations, name: str, ids: Tensor, is_point: Tensor)
 
 
 def _check_degrees(name: str, points: Tensor) -> None:
-    """Raise if a point is not on the Earth; behind the end of a sequence, points are 0."""
+    """Raise if a point is not on the Earth; points behind the end of a sequence are 0."""
     for column, (what, low, high) in enumerate(_LIMITS):
         outside = (points[..., column] < low) | (points[..., column] > high)
         if outside.any():

@@ -29,8 +29,8 @@ class Pairs(Record):
     Attributes:
         queries: which pairs count, and their groups.
         preds: float64 `[N, L, 2]`, the coordinates of the predicted points; or int64 `[N, L]`, the
-            predicted ids; 0 behind the end.
-        target: the same for the true ones, `[N, M, 2]` or `[N, M]`.
+            predicted ids. Values behind the end of a sequence are 0.
+        target: the same for the true points, `[N, M, 2]` or `[N, M]`.
         predicted: int64 `[N]`, the number of predicted points.
         true: int64 `[N]`, the number of true points.
 
@@ -107,7 +107,7 @@ def _read_shape(preds: Tensor, target: Tensor) -> torch.Size:
 def _read_sequences(
     name: str, sequences: Tensor, shape: torch.Size, counted: Tensor, validate: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return one sequence per query, 0 behind its end, and their lengths."""
+    """Return one sequence per query, with 0 behind its end, and the lengths of sequences."""
     number = shape.numel()
     if sequences.is_floating_point():
         points = exact.float64(sequences).reshape(number, sequences.shape[-2], 2)
@@ -126,7 +126,7 @@ def _read_sequences(
                 (points < -1).any(-1) & counted,
                 f"`{name}` must hold ids from 0, padded with -1, got a lower one in query {{}}.",
             )
-    within = is_point.long().cumprod(-1).bool()  # up to the first missing point
+    within = is_point.long().cumprod(-1).bool()  # the points before the first missing one
     if validate:
         _check(
             (is_point & ~within).any(-1) & counted,
@@ -134,8 +134,8 @@ def _read_sequences(
             "query {}; remove that step, or fill it in.",
         )
     within &= counted[:, None]
-    kept = within.to(points.device)
-    points = points.masked_fill(~(kept[..., None] if points.ndim == 3 else kept), 0)
+    is_kept = within.to(points.device)
+    points = points.masked_fill(~(is_kept[..., None] if points.ndim == 3 else is_kept), 0)
     if validate and points.numel() and torch.inf in map(abs, map(float, points.aminmax())):
         _check(
             points.isinf().flatten(1).any(-1),
@@ -145,7 +145,7 @@ def _read_sequences(
 
 
 def _check(wrong: Tensor, message: str) -> None:
-    """Raise if something is wrong in a query, and name the first one in the message."""
+    """Raise if something is wrong in a query; the message names the first such query."""
     rows = wrong.nonzero()
     if len(rows):
         raise ValueError(message.format(int(rows[0])))

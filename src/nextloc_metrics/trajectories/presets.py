@@ -30,8 +30,8 @@ def trajectory_metrics(
 ) -> RankingCollection:
     """Return the usual metrics of trajectories, which read each batch once.
 
-    `geo_bleu` and `dtw`; for sequences of equal length `mean_point_error`, `last_point_error` and
-    `point_error_at_1`, ...
+    They are `geo_bleu` and `dtw`, and for sequences of equal length `mean_point_error`,
+    `last_point_error`, and `point_error_at_1` and so on for `steps`.
 
     Args:
         units: that of [`PairMetric`][nextloc_metrics.trajectories.PairMetric].
@@ -65,16 +65,16 @@ def trajectory_metrics(
         raise TypeError(
             f"`steps` must be a list of integers, such as [1, -1], got {describe(steps)}."
         )
-    of_distance = {"units": units, "locations": locations, **kwargs}
+    options = {"units": units, "locations": locations, **kwargs}
     members: dict[str, PairMetric] = {
-        "geo_bleu": GeoBLEU(n, beta, scale, **of_distance),
-        "dtw": DTW(**of_distance),
+        "geo_bleu": GeoBLEU(n, beta, scale, **options),
+        "dtw": DTW(**options),
     }
     if aligned:
-        members["mean_point_error"] = MeanPointError(**of_distance)
-        members["last_point_error"] = PointErrorAt(-1, **of_distance)
+        members["mean_point_error"] = MeanPointError(**options)
+        members["last_point_error"] = PointErrorAt(-1, **options)
         for step in steps:
-            members[f"point_error{separator}{step}"] = PointErrorAt(step, **of_distance)
+            members[f"point_error{separator}{step}"] = PointErrorAt(step, **options)
     elif steps:
         raise ValueError("`steps` must be empty unless `aligned` is True.")
     return RankingCollection(members, prefix=prefix)

@@ -24,8 +24,8 @@ class TrajectoryPairs:
         preds: float64 `[N, L, 2]`, the predicted points in the order of slots, padded with NaN.
         target: float64 `[N, M, 2]`, the true points.
         slots: int64 `[N, M]`, the slot of each true point, padded with -1.
-        groups: int64 `[N]` each: `"user"`, a number, and `"day"`, as in the table.
-        users: the user of each number.
+        groups: int64 `[N]` each: `"user"`, the number of a user, and `"day"`, as in the table.
+        users: the users by their numbers.
         num_missing: how many true rows have no predicted one.
         num_extra: how many predicted rows have no true one; they are left out.
         num_repeated: how many rows repeat user, day and slot of another; the first one counts.
@@ -72,10 +72,10 @@ def from_table(
         slot: the column of slots within a day, integers.
         x: the column of the first coordinate, or of the latitude.
         y: the column of the second coordinate, or of the longitude.
-        on_missing: for a true row without a predicted one, a predicted row without a true one, and
-            a row that repeats another's user, day and slot. `"raise"`: an error that names it.
-            `"count"`: it is counted; the prediction is then shorter than its target, or empty, and
-            stays a query.
+        on_missing: what happens to a true row without a predicted one, a predicted row without a
+            true one, and a row that repeats another's user, day and slot. `"raise"` raises an error
+            that names it. `"count"` counts it; a prediction is then shorter than its target, or
+            empty, and stays a query.
         grid: the number of cells along each side of a grid, numbered from 1; a point outside is
             then an error, as is a repeated row, also with `"count"`.
 
@@ -105,7 +105,7 @@ def from_table(
     grid = or_none(check_positive)("grid", grid)
     true, repeated_true = _in_order("target", true, users, on_missing, grid)
     predicted, repeated = _in_order("preds", predicted, users, on_missing, grid)
-    at, has_prediction, extra = _join(true, predicted)
+    partner, has_prediction, extra = _join(true, predicted)
     sides = ("preds", "target", true, ~has_prediction), ("target", "preds", predicted, extra)
     for name, other, rows, wrong in sides:
         if on_missing == "raise" and wrong.any():
@@ -117,17 +117,18 @@ def from_table(
     is_first = begins(true["user"], true["day"])
     query = is_first.cumsum() - 1
     points = np.stack([true["x"], true["y"]], axis=1)
-    predicted_points = np.stack([predicted["x"], predicted["y"]], axis=1)[at[has_prediction]]
+    predicted_points = np.stack([predicted["x"], predicted["y"]], axis=1)
+    predicted_points = predicted_points[partner[has_prediction]]
     sizes = np.bincount(query)
     predicted_sizes = np.bincount(query[has_prediction], minlength=len(sizes))
-    kept = true["user"][is_first]
-    used = np.unique(kept)
+    user_of_query = true["user"][is_first]
+    used = np.unique(user_of_query)
     return TrajectoryPairs(
         preds=torch.from_numpy(pad_rows(predicted_points, predicted_sizes, np.nan)),
         target=torch.from_numpy(pad_rows(points, sizes, np.nan)),
         slots=torch.from_numpy(pad_rows(true["slot"], sizes, -1)),
         groups={
-            "user": torch.from_numpy(np.searchsorted(used, kept)),
+            "user": torch.from_numpy(np.searchsorted(used, user_of_query)),
             "day": torch.from_numpy(true["day"][is_first]),
         },
         users=users[used].tolist(),
@@ -165,7 +166,7 @@ def _read(name: str, rows: Any, columns: dict[str, str]) -> dict[str, Any]:
 def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     """Return a column as an array: float64 coordinates, int64 numbers, or text."""
     if isinstance(values, list):
-        return np.array(values, object)  # NumPy's own text has no NUL at its end
+        return np.array(values, object)  # NumPy's own text would lose NULs at its end
     array = values.detach().cpu().numpy()
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one row of numbers, got {describe(values)}.")
@@ -177,7 +178,7 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     whole = array.astype(np.int64)
     wrong = whole != array
     if array.dtype.kind == "f":
-        wrong |= abs(array) >= 2**53  # a larger float may not be the number that was written
+        wrong |= abs(array) >= 2**53  # a larger float may stand for another number
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(f"`{name}` must be whole numbers, got {array[row]} in {as_row(row)}.")
@@ -187,7 +188,7 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
 def _in_order(
     name: str, rows: dict[str, Any], users: Any, on_missing: OnMissing, grid: int | None
 ) -> tuple[dict[str, Any], int]:
-    """Return the rows by user, day and slot, each once, and the number of repeated ones."""
+    """Return the rows sorted by user, day and slot, each once, and how many were repeated."""
     order = np.lexsort((rows["slot"], rows["day"], rows["user"]))
     rows = {what: values[order] for what, values in rows.items()}
     repeats = ~begins(rows["user"], rows["day"], rows["slot"])
@@ -215,14 +216,14 @@ def _name(rows: dict[str, Any], row: Any, users: Any) -> str:
 def _join(true: dict[str, Any], predicted: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return each true row's predicted row, whether it has one, and which predictions are extra."""
     keys = ("slot", "day", "user")
-    both = [np.concatenate([true[key], predicted[key]]) for key in keys]
-    order = np.lexsort(both)  # stable: a true row comes before the predicted one of its key
-    same = ~begins(*(values[order] for values in both))[1:]
+    columns = [np.concatenate([true[key], predicted[key]]) for key in keys]
+    order = np.lexsort(columns)  # a true row comes before the predicted row of its key
+    is_same = ~begins(*(values[order] for values in columns))[1:]
     number = len(true["slot"])
-    at = np.zeros(number, np.int64)
+    partner = np.zeros(number, np.int64)
     has_prediction = np.zeros(number, bool)
-    first, second = order[:-1][same], order[1:][same]
-    at[first], has_prediction[first] = second - number, True
+    first, second = order[:-1][is_same], order[1:][is_same]
+    partner[first], has_prediction[first] = second - number, True
     extra = np.ones(len(predicted["slot"]), bool)
     extra[second - number] = False
-    return at, has_prediction, extra
+    return partner, has_prediction, extra

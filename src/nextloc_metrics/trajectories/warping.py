@@ -23,8 +23,8 @@ class DTW(PairMetric):
 
     Args:
         scale: what distances are divided by, such as 2 for km from cells of 500 m.
-        window: the largest difference of indices of aligned points (Sakoe and Chiba), or of the
-            lengths where that is larger; None for any.
+        window: the largest difference of indices of aligned points (Sakoe and Chiba), but at least
+            the difference of the lengths; None for any.
         normalized: divide by the length of the longer sequence. The value is then at most the
             `MeanPointError` of sequences of equal length.
         free_start: let a path begin at any point of the target, without the distances before.
@@ -57,8 +57,8 @@ class DTW(PairMetric):
         """Return the metric of a HuMob challenge: km, for coordinates in cells of 500 m.
 
         Args:
-            year: 2023 and 2024: with `free_start`, so that values are lower; 2025: without.
-                (`geobleu` of yahoojapan before and after its commit 3afb63c.)
+            year: 2023 and 2024 have `free_start`, so that values are lower; 2025 does not. These
+                are `geobleu` of yahoojapan before and after its commit 3afb63c.
             kwargs: other options, such as `validate_args`.
 
         Example:

@@ -2,12 +2,12 @@
 
 The annotations are read as `dataclasses` read them: in order, with their values as defaults, and
 after `_: KW_ONLY` by name only. In a class with an `__init__` of its own its parameters are the
-options, and annotations of the same names check them. What is no option: a `ClassVar`, a private
-name, and a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`). A `Tensor`, or a
-list of them, without a value is refused: it could be meant as a state, which `empty_state` returns.
+options, and annotations of the same names check them. A `ClassVar`, a private name, and a name that
+`torchmetrics.Metric` has (`higher_is_better: bool = True`) are no options. A `Tensor`, or a list of
+tensors, without a value is refused: it could be meant as a state, which `empty_state` returns.
 
-Options by position are those of the bases first. So an option by position that a base gets later
-moves those of its subclasses: a base gives further options by name, after `_: KW_ONLY`.
+By position, the options of the bases come first. A new option by position in a base would move
+those of its subclasses, so a base declares later options after `_: KW_ONLY`, by name only.
 """
 
 import inspect
@@ -86,7 +86,7 @@ def own_options(cls: type, by_parameters: bool) -> dict[str, Parameter]:
     if not by_parameters:
         return declared
     _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
-    return {  # the parameters, checked as the annotations of their names say
+    return {  # an annotation of the same name says how a parameter is checked
         one.name: one.replace(
             annotation=declared[one.name].annotation if one.name in declared else REQUIRED
         )
@@ -99,17 +99,17 @@ def all_options(cls: type) -> dict[str, Parameter]:
     """Return a class's options: those by position as bases declare them, then its own by name."""
     owners = [vars(kind)["_own_options"] for kind in cls.__mro__ if "_own_options" in vars(kind)]
     latest: dict[str, Parameter] = {}
-    for own in reversed(owners):
-        latest |= own
+    for options in reversed(owners):
+        latest |= options
     by_position = [name for name, one in latest.items() if one.kind != one.KEYWORD_ONLY]
-    by_name = [name for own in owners for name in own]
+    by_name = [name for options in owners for name in options]
     return {name: latest[name] for name in dict.fromkeys([*by_position, *by_name])}
 
 
 def declare_options(cls: Any) -> None:
     """Read the options of a class, make its constructor, and fix them in its objects."""
     has_init = "__init__" in vars(cls)
-    # the `__init__` of the base class takes the options of all classes; its own are annotations
+    # the base class declares its options as annotations: its `__init__` takes those of all classes
     is_base = not any(hasattr(base, "_all_options") for base in cls.__mro__[1:])
     cls._own_options = own_options(cls, by_parameters=has_init and not is_base)
     cls._all_options = all_options(cls)
@@ -117,37 +117,37 @@ def declare_options(cls: Any) -> None:
         cls.__init__ = constructor(cls, cls._all_options)
     for name in cls._own_options:
         setattr(cls, name, FixedOption(name))
-    computed = {x for x, y in cls._all_options.items() if COMPUTED in get_args(y.annotation)}
-    # sorted: classes that share a state may declare the same options in another order
+    computed = {name for name, x in cls._all_options.items() if COMPUTED in get_args(x.annotation)}
+    # sorted, because classes that share a state may declare the same options in another order
     cls._read_by_update = sorted(cls._all_options.keys() - computed)
 
 
 def constructor(cls: Any, options: dict[str, Parameter]) -> Callable[..., None]:
-    """Return an `__init__` that hands its arguments on by name; the last of them checks all."""
-    shown = sorted(
+    """Return an `__init__` that hands its arguments on by name to one that a base has written."""
+    parameters = sorted(
         (one.replace(annotation=REQUIRED) for one in options.values()), key=attrgetter("kind")
     )
-    by_position = [one.name for one in shown if one.kind != one.KEYWORD_ONLY]
+    by_position = [one.name for one in parameters if one.kind != one.KEYWORD_ONLY]
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         name = f"{type(self).__name__}.__init__()"
         if len(args) > len(by_position):
-            known = ", ".join(f"`{one}`" for one in by_position) or "no option"
+            accepted = ", ".join(f"`{one}`" for one in by_position) or "no option"
             raise TypeError(
-                f"{name} takes {known} by position, got {len(args)} values; give the others by "
+                f"{name} takes {accepted} by position, got {len(args)} values; give the others by "
                 "name."
             )
         by_name = dict(zip(by_position, args, strict=False))
         if twice := by_name.keys() & kwargs.keys():
             raise TypeError(f"{name} got `{min(twice)}` by position and by name.")
-        # those between that were made here would hand on the same names
+        # the constructors in between that were made here would only hand on the same names
         bases = type(self).__mro__[type(self).__mro__.index(cls) + 1 :]
         written = (vars(base)["__init__"] for base in bases if "__init__" in vars(base))
         next(x for x in written if not hasattr(x, "hands_on"))(self, **by_name, **kwargs)
 
     first = Parameter("self", Parameter.POSITIONAL_ONLY)
     last = Parameter("kwargs", Parameter.VAR_KEYWORD)
-    init.__signature__ = inspect.Signature([first, *shown, last])  # type: ignore[attr-defined]
+    init.__signature__ = inspect.Signature([first, *parameters, last])  # type: ignore[attr-defined]
     init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
     init.__module__ = cls.__module__
     init.__doc__ = f"Make a `{cls.__name__}`; its docstring has the options."
@@ -166,7 +166,7 @@ def read_options(cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
                 value = check(name, value) if check else value
             options[name] = value
         elif option.annotation is REQUIRED:
-            continue  # of an `__init__` that did not pass it on
+            continue  # an `__init__` has this parameter and did not pass it on
         elif option.default is not REQUIRED:
             options[name] = option.default
         else:
@@ -177,7 +177,7 @@ def read_options(cls: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def unknown_option(cls: Any, error: ValueError) -> Exception:
-    """Return the error for arguments that TorchMetrics does not know: they are no options, too."""
+    """Return the error for an argument that is no option and that TorchMetrics does not know."""
     if not str(error).startswith("Unexpected keyword"):
         return error
     unknown, names = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in cls._all_options)
@@ -188,7 +188,7 @@ def unknown_option(cls: Any, error: ValueError) -> Exception:
 
 
 class FixedOption:
-    """An option in its class: the object has the value, which cannot be assigned again."""
+    """The descriptor of an option: an object holds the value, which cannot be assigned again."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -198,9 +198,9 @@ class FixedOption:
 
 
 class FixedModules(dict[str, Any]):
-    """The modules of a metric, in which no option is set again, or deleted.
+    """The modules of a metric; options among them cannot be set again or deleted.
 
-    PyTorch sets a module here and asks no `FixedOption`. It has taken the attribute away before.
+    PyTorch sets a module here, after it has deleted the attribute, and does not ask `FixedOption`.
     """
 
     def __init__(self, metric: Any) -> None:
@@ -208,7 +208,7 @@ class FixedModules(dict[str, Any]):
         self.kind, self.attributes = type(metric), vars(metric)
 
     def __setitem__(self, name: str, module: Any) -> None:
-        if module is not self.get(name):  # TorchScript sets the same
+        if module is not self.get(name):  # TorchScript sets the same module again
             restore_option(self.kind, self.attributes, name, self.get(name))
         super().__setitem__(name, module)
 
@@ -218,7 +218,7 @@ class FixedModules(dict[str, Any]):
 
 
 def restore_option(kind: type, attributes: dict[str, Any], name: str, module: Any) -> None:
-    """Raise if a name is that of an option, which PyTorch took from a metric's attributes."""
+    """Put back an option that PyTorch has deleted, and raise; do nothing for other names."""
     options = attributes.get("_options", {})
     if name in options:
         attributes[name] = options[name] if module is None else module
@@ -241,7 +241,7 @@ def refuse_to_set(kind: type, name: str, is_set: bool) -> NoReturn:
 
 @cache
 def check_of(kind: Any) -> Check | None:
-    """Return what checks a value of an annotation; None where any value will do."""
+    """Return the function that checks a value of an annotation; None if any value will do."""
     if kind is bool:
         return check_bool
     if get_origin(kind) is Literal:
@@ -256,45 +256,45 @@ def check_of(kind: Any) -> Check | None:
 
 
 def _hint_of(cls: type, name: str, hint: Any) -> Any:
-    """Return an annotation that is text as what it names; Any if only a type checker knows it."""
+    """Evaluate an annotation that is text; return Any if only a type checker can read it."""
     if not isinstance(hint, str):
         return hint
-    known = {"ClassVar": ClassVar, "KW_ONLY": KW_ONLY, "Tensor": Tensor, "list[Tensor]": Tensor}
-    if hint in known:
-        return known[hint]
-    alone = type(cls.__name__, (), {"__annotations__": {name: hint}})
+    common = {"ClassVar": ClassVar, "KW_ONLY": KW_ONLY, "Tensor": Tensor, "list[Tensor]": Tensor}
+    if hint in common:
+        return common[hint]
+    holder = type(cls.__name__, (), {"__annotations__": {name: hint}})
     try:
-        names = vars(sys.modules[cls.__module__]), dict(vars(cls))
-        return get_type_hints(alone, *names, include_extras=True)[name]
+        namespaces = vars(sys.modules[cls.__module__]), dict(vars(cls))
+        return get_type_hints(holder, *namespaces, include_extras=True)[name]
     except Exception:
         return ClassVar if "ClassVar[" in hint else Any
 
 
-# Values whose `repr` holds all of their content.
+# The types of values whose `repr` holds all of their content.
 _KNOWN_BY_REPR = frozenset({NoneType, bool, int, float, str, bytes, range, torch.dtype})
 
-_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+_MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
 
 
 def describe_options(cls: Any, options: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Return `cls`'s options of these names as `k=5, ties='optimistic'`, without the defaults."""
-    shown = []
+    """Write the options of these names as `k=5, ties='optimistic'`, without defaults."""
+    texts = []
     for name in names:
         value, default = options[name], cls._all_options[name].default
         is_plain = isinstance(value, str | int | float)
         if value is not default and not (is_plain and repr(value) == repr(default)):
-            shown.append(f"{name}={describe_option(value)}")
-    return ", ".join(shown)
+            texts.append(f"{name}={describe_option(value)}")
+    return ", ".join(texts)
 
 
 def name_state(metric: Any) -> str:
-    """Return the name of a metric's state: its class, or that of classes that share it; options.
+    """Return the name of a metric's state: that of its class, and the options that an update reads.
 
-    It holds the options that an update reads.
+    Classes that share a state have a common name in place of those of the classes.
     """
     cls = type(metric)
-    of_update = [name for name in cls._read_by_update if name in metric._options]
-    options = describe_options(cls, metric._options, of_update)
+    names = [name for name in cls._read_by_update if name in metric._options]
+    options = describe_options(cls, metric._options, names)
     name = f"{cls._kind_of_state}({options}){cls._namesake}"
     # PyTorch splits names at dots
     return name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
@@ -308,7 +308,7 @@ def name_of(kind: type) -> str:
 
 
 def describe_option(value: Any) -> str:
-    """Return text that differs for options of different content; a digest for tables."""
+    """Return a text that differs if the content of options does; tensors and arrays are hashed."""
     if type(value) in _KNOWN_BY_REPR:
         return repr(value)
     kind, is_object = name_of(type(value)), not isinstance(value, type)
@@ -323,9 +323,9 @@ def describe_option(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"{kind}({', '.join(map(describe_option, value))})"
     if is_object and isinstance(value, torch.nn.Module):
-        own = {name: x for name, x in vars(value).items() if name not in _OF_EVERY_MODULE}
-        own |= {**value._parameters, **value._buffers, **value._modules}
-        return f"{kind}({', '.join(f'{name}={describe_option(x)}' for name, x in own.items())})"
+        parts = {name: x for name, x in vars(value).items() if name not in _MODULE_ATTRIBUTES}
+        parts |= {**value._parameters, **value._buffers, **value._modules}
+        return f"{kind}({', '.join(f'{name}={describe_option(x)}' for name, x in parts.items())})"
     if isinstance(value, Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         digest = _digest(value.flatten().view(torch.uint8).numpy())

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torchmetrics import Metric, MetricCollection
 
-from nextloc_metrics.core.base.fixes import (
-    outside_graphs,
-    unchanged_by_errors,
-    unrounded,
-)
+from nextloc_metrics.core.base.fixes import outside_graphs, unchanged_by_errors, unrounded
 from nextloc_metrics.core.base.grouped import Grouped
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.member_names import NamedMembers
@@ -111,7 +107,7 @@ class RankingCollection(NamedMembers):
             self._modules.update(before)
             raise
         if isinstance(metrics, Mapping):
-            for name in metrics:  # undo MetricCollection's sorting
+            for name in metrics:  # MetricCollection has sorted the names; a dict keeps its order
                 if name in self._modules:
                     self._modules[name] = self._modules.pop(name)
 
@@ -158,7 +154,7 @@ class RankingCollection(NamedMembers):
             return super().forward(records)
 
     def _check_groups(self, batch: Batch) -> None:
-        """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
+        """Raise if no member reads `groups`; a single metric cannot know if others read them."""
         if batch.groups is not None and not any(
             x.group_kind or getattr(x._needs, "groups", False) for x in self.members()
         ):
@@ -198,15 +194,15 @@ class RankingCollection(NamedMembers):
                 f"the names of bounds must be free, but {short(sorted(taken))} are members of the "
                 "collection; rename these members."
             )
-        found: dict[str, Any] = {}
+        values_and_bounds: dict[str, Any] = {}
         for name, value in values.items():
-            found |= {name: value, **bounds.get(name, {})}
-        return found
+            values_and_bounds |= {name: value, **bounds.get(name, {})}
+        return values_and_bounds
 
     def results(self, confidence_level: float | None, count: bool = True) -> Results:
-        """Return float64 values, intervals, and the numbers of queries, if `count`.
+        """Return float64 values, intervals, and with `count` the numbers of queries.
 
-        Without `confidence_level` there are no intervals; to count may need more collectives.
+        Without `confidence_level` there are no intervals. Counting may need further collectives.
         """
         with unrounded():
             return self._results(confidence_level, count)
@@ -222,14 +218,14 @@ class RankingCollection(NamedMembers):
                 if has_bounds(member) and confidence_level is not None
             }
             counting = self.named_members() if count else []
-            numbers = {name: count_queries(member) for name, member in counting}
+            counts = {name: count_queries(member) for name, member in counting}
         if count:
             share_names(self.members())
-        known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
-        undecided = max((number for _, number in numbers.values()), default=0)
-        both = intervals.keys() & known
-        sample = write_sample((x, known[name]) for name, x in self.named_members() if name in both)
-        return Results(values, intervals, known, undecided, sample)
+        queries = {name: number for name, (number, _) in counts.items() if number is not None}
+        undecided = max((number for _, number in counts.values()), default=0)
+        counted = intervals.keys() & queries
+        sample = write_sample((m, queries[x]) for x, m in self.named_members() if x in counted)
+        return Results(values, intervals, queries, undecided, sample)
 
     def table(
         self,
@@ -263,16 +259,16 @@ class RankingCollection(NamedMembers):
             f1          13.85
             100 queries counted
         """
-        known = confidence_level if intervals else None
-        results = self.results(known)
+        level = confidence_level if intervals else None
+        results = self.results(level)
         readings = read_results(self, results, keep_base=False, by_group=True)
         below = [*count_notes({"": results}), *notes]
-        return of_readings({"value": readings}, known, below, percent=percent)
+        return of_readings({"value": readings}, level, below, percent=percent)
 
     def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
         """Draw every member with its `plot`, or all members in one figure, as torchmetrics does.
 
-        Returned are the figure and its axes, or a list of these, one per member.
+        It returns the figure and its axes, or a list of these, one per member.
         `plotting.side_by_side` draws intervals.
 
         Args:
@@ -319,7 +315,7 @@ class RankingCollection(NamedMembers):
         if not self._groups_checked and self._enable_compute_groups:
             groups: list[list[str]] = []
             for name, member in self.named_members():
-                alike = (group for group in groups if _share(self._modules[group[0]], member))
+                alike = (group for group in groups if _can_share(self._modules[group[0]], member))
                 if (group := next(alike, None)) is None:
                     groups.append(group := [])
                 group.append(name)
@@ -400,12 +396,12 @@ class RankingCollection(NamedMembers):
 
 
 def has_bounds(member: RecordMetric) -> bool:
-    """Whether the value has one interval, and is no dict of values with one each."""
+    """Whether the value has one interval; a dict of values has one for each of them."""
     return member.has_interval and not member.key_labels
 
 
-def _share(one: Any, other: RecordMetric) -> bool:
-    return one._state_name == other._state_name and torch.equal(one.state, other.state)
+def _can_share(first: Any, second: RecordMetric) -> bool:
+    return first._state_name == second._state_name and torch.equal(first.state, second.state)
 
 
 def _check_group(members: list[Any]) -> None:

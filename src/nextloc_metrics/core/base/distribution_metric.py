@@ -45,4 +45,4 @@ class DistributionMetric(RecordMetric):
 
 
 class DistributionMean(DistributionMetric, MeanMetric):
-    """The mean of a number of each query, which a subclass defines in `score`."""
+    """The mean of a number per query, which a subclass defines in `score`."""

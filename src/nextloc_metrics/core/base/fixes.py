@@ -46,25 +46,25 @@ def unrounded() -> Iterator[None]:
 
 
 def rounded(value: Any, device: torch.device) -> Any:
-    """Return float64 as float32 on the device, also of a dict, unless within `unrounded`."""
+    """Return float64 (also in a dict) as float32 on the device, unless within `unrounded`."""
     if isinstance(value, dict):
-        return {key: rounded(one, device) for key, one in value.items()}
+        return {key: rounded(x, device) for key, x in value.items()}
     if not isinstance(value, Tensor) or value.dtype != torch.float64 or _UNROUNDED.get():
         return value
     return value.float().to(device)
 
 
-# A table of several metrics is copied once by one call of `.to`: the copies of each call.
+# The copies of tables that each call of `.to` has made: metrics that share a table share its copy.
 _COPIES: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()
 
 
-def _made_on(fn: Callable[[Tensor], Tensor]) -> torch.device | None:
+def _device_of_empty(fn: Callable[[Tensor], Tensor]) -> torch.device | None:
     """Return the device on which `to_empty` makes tensors without values; None for `to`."""
     try:
-        made = fn(torch.empty((), device="meta"))
-    except Exception:  # what has no values cannot be copied
+        moved = fn(torch.empty((), device="meta"))
+    except Exception:  # `to` cannot copy a tensor without values
         return None
-    return None if made.is_meta else made.device
+    return None if moved.is_meta else moved.device
 
 
 def leave_out_of_scripts(cls: Any) -> None:
@@ -113,9 +113,9 @@ class BaseMetric(Metric):
     def _apply(self, fn: Any, exclude_state: Any = "", recurse: bool = True) -> Any:  # type: ignore[override]
         tables, self._modules = self._modules, {}
         call, before = fn, self._device
-        if (device := _made_on(fn)) is not None:
+        if (device := _device_of_empty(fn)) is not None:
             fn = lambda x: torch.zeros_like(x, device=device) if x.is_meta else x.to(device)  # noqa: E731
-            for name in self._defaults:  # a list without values becomes empty, not one of zeros
+            for name in self._defaults:  # a list of tensors without values becomes empty
                 if isinstance(held := vars(self)[name], list):
                     setattr(self, name, [x for x in held if not x.is_meta])
         try:
@@ -125,9 +125,9 @@ class BaseMetric(Metric):
         for name, table in tables.items():
             option = vars(self).get("_options", {}).get(name)
             is_kept = self._device == before or option is None or isinstance(option, Metric)
-            copied: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
-            moved = copied._apply(fn)
-            dict.__setitem__(self._modules, name, moved)  # which no option is by assignment
+            target: Any = table if is_kept else deepcopy(option, _COPIES.setdefault(call, {}))
+            moved = target._apply(fn)
+            dict.__setitem__(self._modules, name, moved)  # `FixedModules` would refuse an option
             if name in vars(self):
                 vars(self)[name] = moved
         return self
@@ -140,7 +140,7 @@ class BaseMetric(Metric):
         """Add the state of another metric; a value that was computed before is outdated."""
         super().merge_state(incoming_state)
         self._computed = None
-        self._update_count = max(1, self._update_count)  # or `compute` warns of no update
+        self._update_count = max(1, self._update_count)  # else `compute` warns
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -167,13 +167,13 @@ class BaseMetric(Metric):
                 self._update_count = number
                 raise
 
-        # `wraps` copies that of the method, with `self`
+        # `wraps` has copied the signature of the method, with `self`
         count_unless_refused.__signature__ = self._update_signature  # type: ignore[attr-defined]
         return count_unless_refused
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         def keep(*args: Any, **kwargs: Any) -> SimpleNamespace:
-            # TorchMetrics squeezes a bare tensor with one element
+            # TorchMetrics would squeeze a tensor with one element, but leaves other objects
             return SimpleNamespace(value=compute(*args, **kwargs))
 
         wrapped = super()._wrap_compute(keep)
@@ -192,11 +192,11 @@ def unchanged_by_errors(metrics: Iterable[Metric], in_place: bool = False) -> It
 
     With `in_place`, state tensors are copied first: `update` modifies them in place.
     """
-    kept = [(metric, _attributes(metric, in_place)) for metric in metrics]
+    saved = [(metric, _attributes(metric, in_place)) for metric in metrics]
     try:
         yield
     except BaseException:
-        for metric, attributes in kept:
+        for metric, attributes in saved:
             vars(metric).update(attributes)
         raise
 

@@ -26,8 +26,8 @@ from nextloc_metrics.core.queries.record import Record
 check_size = or_none(partial(check_positive, most=LARGEST_STATE))
 Average = Literal["groups", "queries"]
 
-# What the groups have from their metric.
-_OF_METRIC = (
+# The attributes that `Grouped` copies from its metric.
+_COPIED = (
     "record",
     "largest_value",
     "score_factor",
@@ -55,32 +55,32 @@ class Gap(NamedTuple):
 def sum_by_keys(
     record: Record, by: tuple[str | None, ...], scores: Tensor, counted: Tensor, is_bounded: bool
 ) -> KeyedSums:
-    """Return the sums of scores by groups of one or several kinds.
+    """Return the sums of scores by keys, each of which has a group of every kind in `by`.
 
-    The keys of many rows are sorted here, once for all metrics that count the same queries.
+    The keys of many rows are numbered once for all metrics that count the same queries.
     """
-    kinds, names = record.once(by, partial(_read_kinds, record, by))
+    groups, names = record.once(by, partial(_read_kinds, record, by))
     rows = exact.rows_of(scores, counted, is_bounded).to(record.device)
     is_counted = counted.to(record.device)
 
-    def read() -> Tensor:
-        return kinds.masked_fill(~is_counted[:, None], NO_KEY)
+    def read_keys() -> Tensor:
+        return groups.masked_fill(~is_counted[:, None], NO_KEY)
 
     if len(rows) <= KeyedSums.sorted_at_once or not rows.is_cpu:
-        return KeyedSums([torch.cat([read(), rows], 1)], len(by), names)
-    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(read()))
+        return KeyedSums([torch.cat([read_keys(), rows], 1)], len(by), names)
+    distinct, numbers = record.once((*by, id(counted)), lambda: number_keys(read_keys()))
     summed = rows.new_zeros(len(distinct), rows.shape[1]).index_add(0, numbers, rows)
     return KeyedSums([torch.cat([distinct, summed], 1)], len(by), names)
 
 
 def _read_kinds(record: Record, by: Sequence[str | None]) -> tuple[Tensor, dict[int, str]]:
-    """Return the groups of several kinds of each query, int64 `[N, K]`, and the texts of keys."""
-    kinds = torch.stack([record.group_of(name) for name in by], 1)
-    return kinds, {x: y for name in by for x, y in record.names_of(name).items()}
+    """Return the group of each query in K kinds, int64 `[N, K]`, and the texts of keys."""
+    groups = torch.stack([record.group_of(name) for name in by], 1)
+    return groups, {key: text for name in by for key, text in record.names_of(name).items()}
 
 
 def _copy_validating(metric: MeanMetric, validate_args: bool) -> MeanMetric:
-    """Return a copy of a metric, with its parts, that checks arguments or does not."""
+    """Return a copy of a metric, and of the metrics in it, with another `validate_args`."""
     copied: MeanMetric = metric.clone()  # type: ignore[assignment]
     for part in copied.modules():
         vars(part)["validate_args"] = validate_args
@@ -88,7 +88,7 @@ def _copy_validating(metric: MeanMetric, validate_args: bool) -> MeanMetric:
 
 
 def _check_group(group: Any, number: int | None) -> None:
-    """Raise unless a group is one of those numbered, or else an integer or text."""
+    """Raise unless a group is below `number`, or, if that is None, any integer or text."""
     if number is not None:
         if type(group) is not int or not 0 <= group < number:
             raise ValueError(f"`group` must be None or from 0 to {number - 1}, got {short(group)}.")
@@ -163,8 +163,8 @@ class Grouped(RecordMetric):
         **kwargs: Any,
     ) -> None:
         if isinstance(metric, MeanMetric):
-            of_metric = {"ignore_index": metric.ignore_index, "validate_args": metric.validate_args}
-            kwargs = {**of_metric, **kwargs}
+            kwargs.setdefault("ignore_index", metric.ignore_index)
+            kwargs.setdefault("validate_args", metric.validate_args)
             if kwargs["validate_args"] is (not metric.validate_args):
                 metric = _copy_validating(metric, kwargs["validate_args"])
         labels, group = _read_labels("labels", labels), as_number(group)
@@ -184,18 +184,18 @@ class Grouped(RecordMetric):
         super().__init__(**named, average=average, by=by, labels=labels, **kwargs)
 
     def __post_init__(self) -> None:
-        self._keys: Tensor | None = None  # of the value that was computed last
-        vars(self).update({name: getattr(self.metric, name) for name in _OF_METRIC})
+        self._keys: Tensor | None = None  # the groups of the value that was computed last
+        vars(self).update({name: getattr(self.metric, name) for name in _COPIED})
         super().__post_init__()
-        of = f", mean over {self.average}" if self.average else ""
-        self.label = self.metric.label + (of if self.group is None else f", group {self.group}")
+        detail = f", mean over {self.average}" if self.average else ""
+        self.label = self.metric.label + (detail if self.group is None else f", group {self.group}")
 
     @property
     def needs(self) -> Any:
         return self.metric.needs
 
     @property
-    def group_kind(self) -> GroupKind:  # type: ignore[override]  # one of each object
+    def group_kind(self) -> GroupKind:  # type: ignore[override]  # each object has its own
         """The groups: their key in `groups`, their number and their names."""
         return GroupKind(self.by, self.num_groups, self._options["labels"])
 
@@ -215,7 +215,7 @@ class Grouped(RecordMetric):
 
     @property
     def cluster(self) -> str:
-        """What intervals take as independent, such as `user`; empty for queries."""
+        """The groups that intervals take as independent, such as `user`; empty for queries."""
         return (self.by or "group") if self.average else ""
 
     def check(self, record: Record) -> None:
@@ -265,15 +265,15 @@ class Grouped(RecordMetric):
         return self.state if self.num_groups is not None else self.state[:, 1:]
 
     def _read_sums(self) -> Tensor:
-        """Return the sums that a value is computed of, and keep what their groups are."""
+        """Return the sums from which the value is computed, and keep the keys of their groups."""
         if self.num_groups is None:
             self._keys = self.group_keys.clone()
         if self.group is None:
             return self.group_sums
         if self.num_groups is not None:
             return self.group_sums[int(self.group)]
-        of_group = self._keys == key_of(str(self.group))
-        return self.group_sums[of_group].sum(0)  # zeros without such a group
+        is_group = self._keys == key_of(str(self.group))
+        return self.group_sums[is_group].sum(0)  # zeros if no query has this group
 
     @property
     def num_queries(self) -> Tensor:
@@ -310,8 +310,12 @@ class Grouped(RecordMetric):
         """
         intervals.check_confidence_level(confidence_level)
         self._share_names()
-        read = lambda: (self.group_sums.clone(), self._read_sums(), self.groups)  # noqa: E731
-        state, _, every = self._of_all_processes(read)
+
+        def read() -> tuple[Tensor, Tensor]:
+            self._read_sums()  # `groups` are then those of all processes
+            return self.group_sums.clone(), self.groups
+
+        state, keys = self._of_all_processes(read)
         groups = (state[:, 2] > 0).nonzero()[:, 0]
         if len(groups) < 2:
             raise ValueError(
@@ -325,7 +329,7 @@ class Grouped(RecordMetric):
             float(estimate.mean[best] - estimate.mean[worst]) * self.score_factor,
             max(0.0, float(low.max() - high.min())) * self.score_factor,
             float(high.max() - low.min()) * self.score_factor,
-            *(self.key_names.get(key, key) for key in every[groups[[best, worst]]].tolist()),
+            *(self.key_names.get(key, key) for key in keys[groups[[best, worst]]].tolist()),
         )
 
     def estimate(self) -> intervals.Estimate:
@@ -339,10 +343,11 @@ class Grouped(RecordMetric):
 class ClusteredGroups(Grouped):
     """`Grouped` with a clustered interval for each group, such as clustered by user.
 
-    The state has two keys, of a group and of a user, and three sums, for each pair with queries.
+    The state has a row for each pair of a group and a user that has queries: the key of the group,
+    the key of the user, and the sums of `means.exact`.
 
     Args:
-        cluster: the key in `groups` of the users, or what else is independent.
+        cluster: the key in `groups` of the users, or of other groups that are independent.
     """
 
     _: KW_ONLY
@@ -365,9 +370,9 @@ class ClusteredGroups(Grouped):
     @property
     def group_sums(self) -> Tensor:
         state, sizes = self.state, self.clusters_by_group
-        of_groups = state.new_zeros(len(sizes), state.shape[1] - 2)
+        zeros = state.new_zeros(len(sizes), state.shape[1] - 2)
         numbers = torch.arange(len(sizes), device=state.device).repeat_interleave(sizes)
-        return of_groups.index_add(0, numbers, state[:, 2:])
+        return zeros.index_add(0, numbers, state[:, 2:])
 
     @property
     def clusters_by_group(self) -> Tensor:

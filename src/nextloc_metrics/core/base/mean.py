@@ -26,7 +26,7 @@ class MeanMetric(RecordMetric):
 
     Attributes:
         is_mean: whether the value is the mean of `score`, so that it can be grouped, compared and
-            kept by query. A class with an `estimate` that is none of its mean sets it to False.
+            kept by query. A class whose `estimate` is for another value sets it to False.
     """
 
     is_mean = True
@@ -38,27 +38,27 @@ class MeanMetric(RecordMetric):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Decide whether the value is the mean."""
         super().__init_subclass__(**kwargs)
-        if "is_mean" not in vars(cls):  # a base without an interval says nothing of the others
+        if "is_mean" not in vars(cls):  # the nearest base with an interval decides
             means = (x for x in cls.__mro__[1:] if issubclass(x, MeanMetric) and x.has_interval)
             cls.is_mean = cls.has_interval and next(means).is_mean
 
     @cached_property
     def _scoring(self) -> Scoring:
         """How a query is scored, read once: options are fixed."""
-        own: Any = self
+        metric: Any = self
         if (scored_by := getattr(self, "_scored_by", None)) is None:
             return Scoring()
-        # of a `RankingMetric`
-        formula = own.formula if scored_by == "formula" else None
+        # from here on, it is a `RankingMetric`
+        formula = metric.formula if scored_by == "formula" else None
         of_ranks = scored_by == "at_rank" if formula is None else formula.over != "retrieved"
-        return Scoring(formula, own.ties, own.empty_target_action, of_ranks)
+        return Scoring(formula, metric.ties, metric.empty_target_action, of_ranks)
 
     @abstractmethod
     def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the score of every query, or with it bool `[N]`, which count."""
+        """Return the scores of queries, float64 `[N]`, or also which of them count, bool `[N]`."""
 
     def scores_of(self, record: Any) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+        """Return scores, float64 `[N]`, 0 where skipped, and which queries count, bool `[N]`."""
         return table_of(self, record).of(self._score_name)
 
     @sums(scores_of=lambda self: self)

@@ -10,7 +10,7 @@ from nextloc_metrics.core.queries.messages import short
 
 
 class NamedMembers(MetricCollection):
-    """A collection that says in its own words which name of a member, or end of it, is wrong."""
+    """A collection that checks the names of its members, and their prefix and postfix."""
 
     __jit_ignored_attributes__: ClassVar[Any] = UNSCRIPTED
 
@@ -23,7 +23,7 @@ class NamedMembers(MetricCollection):
         """Add members, whose names are checked before torchmetrics sorts them."""
         for name, metric in metrics.items() if isinstance(metrics, Mapping) else ():
             if not isinstance(name, str):
-                self.add_module(name, metric)  # raises
+                self.add_module(name, metric)  # this raises
         super().add_metrics(metrics, *additional_metrics)
 
     def add_module(self, name: Any, module: Any) -> None:
@@ -44,7 +44,7 @@ class NamedMembers(MetricCollection):
 
     @staticmethod
     def _check_arg(arg: Any, name: str) -> str | None:
-        """Return the prefix or postfix, or raise if it is no text."""
+        """Return the prefix or postfix, or raise if it is not text."""
         if arg is None or isinstance(arg, str):
             return arg
         raise ValueError(f"`{name}` must be None or text, got {short(arg)}.")

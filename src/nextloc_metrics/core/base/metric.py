@@ -140,7 +140,7 @@ class RecordMetric(BaseMetric, ABC):
     _all_options: ClassVar[dict[str, Parameter]] = {}
     _read_by_update: ClassVar[list[str]] = []
     _names: ClassVar[dict[str, int]] = {}
-    # what the marks of `tally` and `check` say, see `plan.sums`; the first two are methods
+    # The marks of `tally` and `check`, see `plan.sums`; the first two are methods.
     _scores_of: ClassVar[Any] = None
     _decisions_of: ClassVar[Any] = None
     _held_by_backends: ClassVar[bool | None] = None
@@ -148,7 +148,7 @@ class RecordMetric(BaseMetric, ABC):
     _namesake: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Read the options and marks, number equal names, and decide whether it has intervals."""
+        """Read the options and the marks, number classes of one name, and set `has_interval`."""
         super().__init_subclass__(**kwargs)
         declare_options(cls)
         name = f"{cls.__module__}.{cls.__qualname__}"
@@ -193,7 +193,7 @@ class RecordMetric(BaseMetric, ABC):
             self.label = self.label.format(**self._options) or usual
 
     def state_key(self) -> str:
-        """Return what tells this metric from others as an option: the name of its state."""
+        """Return the name of the state, which describes this metric where it is an option."""
         return self._state_name
 
     # The members that a subclass overrides ------------------------------------------------------
@@ -242,7 +242,7 @@ class RecordMetric(BaseMetric, ABC):
         """Return the expected value for a random order of the candidates.
 
         `analysis.chance` checks the numbers, and takes collections. A metric of your own whose
-        value is no mean of scores of ranks overrides it; without, a `TypeError` says that it has
+        value is no mean of scores of ranks overrides it; otherwise a `TypeError` says that it has
         none.
         """
         raise NoChanceError(
@@ -357,14 +357,14 @@ class RecordMetric(BaseMetric, ABC):
         return self._by_key(zip(low.unbind(), high.unbind(), strict=True))
 
     def _by_key(self, values: Any) -> Any:
-        """Return the values of a dict of `compute` by its keys; other values as they are."""
+        """Return values by the keys of `compute` if it returns a dict, else as they are."""
         return dict(zip(self.key_labels, values, strict=True)) if self.key_labels else values
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw the value, or those of groups or of several steps, as torchmetrics does.
 
-        The figure and its axes are returned, None and the axes if these are given. `plotting` has
-        pictures with intervals: `side_by_side` of a collection, `by_group` of groups.
+        It returns the figure and its axes, or None and the axes if `ax` is given. `plotting` has
+        pictures with intervals: `side_by_side` for a collection, `by_group` for groups.
 
         Args:
             val: a value of `compute` or `forward`, or a list of values of several steps, drawn
@@ -398,9 +398,8 @@ class RecordMetric(BaseMetric, ABC):
         return Plan([self])
 
     def _estimate_of_all(self) -> intervals.Estimate:
-        # without an estimate it raises before the processes wait for each other
         if not self.has_interval:
-            RecordMetric.estimate(self)
+            RecordMetric.estimate(self)  # raises, before the processes wait for each other
         return self._of_all_processes(self.estimate)
 
     @property
@@ -458,12 +457,12 @@ class RecordMetric(BaseMetric, ABC):
             self.dist_sync_fn = None
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the entries; a process without any would send no entry, or one of floats."""
+        """Gather the entries; the empty list of a process without any is read as int64 first."""
         if isinstance(self._form, KeyedState):
             setattr(self, self._state_name, [self.state])
         super()._sync_dist(*args, **kwargs)
         if isinstance(self._form, KeyedState):
-            setattr(self, self._state_name, [self.state])  # merged once for all that read it
+            setattr(self, self._state_name, [self.state])  # they are merged once
 
     def reset(self) -> None:
         """Forget all queries; a list that other metrics share keeps its entries."""
@@ -479,12 +478,12 @@ class RecordMetric(BaseMetric, ABC):
         self.key_names = names
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
-        """Add up two states, of `forward` or `merge_state`."""
-        own = self.state
+        """Add up two states, for `forward` or `merge_state`."""
+        state = self.state
         super()._reduce_states(incoming_state)
         if isinstance(self._form, KeyedState):
             held = [x.to(self.device) for x in incoming_state[self._state_name]]
-            setattr(self, self._state_name, self._form.add(held, own, self.device))
+            setattr(self, self._state_name, self._form.add(held, state, self.device))
 
     def state_dict(self, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         self.state  # noqa: B018  # merges the entries that are saved
@@ -509,13 +508,13 @@ class RecordMetric(BaseMetric, ABC):
         vars(self)["_modules"] = FixedModules(self)
 
     def register_parameter(self, name: str, param: Any) -> None:
-        """Refuse to set an option to a parameter; PyTorch asks no `FixedOption`."""
+        """Refuse to set an option to a parameter; PyTorch does not ask `FixedOption`."""
         restore_option(type(self), vars(self), name, self._modules.get(name))
         super().register_parameter(name, param)
 
     def __dir__(self) -> list[str]:
         names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
-        return [name for name in names if name.isidentifier()]  # the state's is none
+        return [name for name in names if name.isidentifier()]  # the name of the state is none
 
     def __repr__(self) -> str:
         options = describe_options(type(self), self._options, self._options)
@@ -523,7 +522,7 @@ class RecordMetric(BaseMetric, ABC):
 
 
 def _nearest(cls: type, name: str) -> int:
-    """Return how far the class is that defines a member, from the class itself."""
+    """Return the place, among a class and its bases, of the first that defines a member."""
     return next(number for number, base in enumerate(cls.__mro__) if name in vars(base))
 
 

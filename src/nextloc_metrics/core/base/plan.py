@@ -1,4 +1,4 @@
-"""The plan of an update: what several metrics need from a batch, computed once for all batches."""
+"""The plan of an update: what several metrics need from a batch, decided once for all batches."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ Tally = TypeVar("Tally", bound=Callable[..., Any])
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
-# So many locations for each query are counted in a table of all of them.
+# Decisions are counted in a table of all locations if there are at most this many per query.
 _IDS_PER_QUERY = 4
 
+# The fields of a batch that no backend reads.
 _OPTIONS = "mask", "groups", "exclude", "extra", "grades", "scores"
 
 
@@ -44,15 +45,16 @@ def sums(
     scores_of: Callable[[Any], Any] | None = None,
     decisions_of: Callable[[Any], int | None] | None = None,
 ) -> Callable[[Tally], Tally]:
-    """Mark a method `tally` with what it sums: it need not be called then.
+    """Mark a method `tally` with what it sums, so that a plan can often do without calling it.
 
-    A class that overrides `tally` has no mark, so that its own is called.
+    A subclass that overrides `tally` loses the mark, so that its method is always called.
 
     Args:
-        scores_of: the mean whose scores are summed; a plan scores all means together, and a backend
-            may sum a formula without a record.
-        decisions_of: the number of locations whose decisions are counted, by a backend, too; None
-            for all locations that occur, of which the method `of_counts` makes sums by key.
+        scores_of: returns the mean whose scores are summed. A plan scores all means together, and a
+            backend may sum the scores of a formula without a record.
+        decisions_of: returns the number of locations whose decisions are counted, which a backend
+            may do without a record; None counts the locations that occur, and the method
+            `of_counts` makes sums by key of these counts.
     """
 
     def mark(tally: Tally) -> Tally:
@@ -68,22 +70,23 @@ def held_by_backends(check: Tally) -> Tally:
     return check
 
 
-# Methods that are those of the class, as the name of the state says which.
-_OF_CLASS = frozenset({"at_rank", "check", "formula", "score", "tally"})
+# The name of a state stands for these methods of the class, so an object may not replace them.
+_CLASS_METHODS = frozenset({"at_rank", "check", "formula", "score", "tally"})
 
 
 class Plan:
     """Read a batch once for several `RecordMetric`s, and update all of them or none.
 
-    Metrics with the same state name have equal summands. Each of these *kinds* is checked and
-    tallied once per batch. The members have equal `ignore_index`.
+    Metrics with the same state name add the same to their states. They are a *kind*, which has a
+    number; each kind is checked and tallied once per batch, by its metric in `kinds`. The members
+    have equal `ignore_index`.
     """
 
     def __init__(self, members: Sequence[Any]) -> None:
         self.members = tuple(members)
         kinds = {member._state_name: member for member in members}
         self.kinds = tuple(kinds.values())
-        # also those that are options of others
+        # the members, and the metrics that are options of members
         self._metrics = [x for member in members for x in member.modules() if hasattr(x, "record")]
         numbers = {name: number for number, name in enumerate(kinds)}
         self._kind_of = [numbers[member._state_name] for member in members]
@@ -92,10 +95,10 @@ class Plan:
         self._reads_target = any(getattr(kind._needs, "target", True) for kind in self.kinds)
         self.needs = self._needs_of(range(len(self.kinds)))
         self._means = [kind._scores_of and kind._scores_of() for kind in self.kinds]
-        of_members = (member.group_kind for member in members)
-        self._groups: list[GroupKind] = [one for one in of_members if one is not None]
-        self._kinds_of_groups = {(one.by, one.number) for one in self._groups}
-        # what a backend may sum without a record, by the number of the kind
+        group_kinds = (member.group_kind for member in members)
+        self._groups: list[GroupKind] = [group for group in group_kinds if group is not None]
+        self._kinds_of_groups = {(group.by, group.number) for group in self._groups}
+        # the kinds that a backend may sum without a record: formulas, and one count of decisions
         self._formulas: dict[int, Formula] = {}
         self._num_locations: dict[int, int | None] = {}
         for number, (kind, mean) in enumerate(zip(self.kinds, self._means, strict=True)):
@@ -104,16 +107,17 @@ class Plan:
             if mean is kind and mean._scoring.ties == "expected":
                 if (formula := mean._scoring.formula) and formula.over != "retrieved":
                     self._formulas[number] = formula
-            elif kind._decisions_of and not self._num_locations:
+            elif kind._decisions_of and not self._num_locations:  # a backend counts one of them
                 self._num_locations[number] = kind._decisions_of()
 
     @cached_property
     def _rest(self) -> dict[frozenset[int], tuple[list[int], dict[type[Record], Any]]]:
-        """What is left when a backend has summed some kinds, by the numbers of these."""
-        every = frozenset(self._formulas), frozenset((*self._formulas, *self._num_locations))
-        numbers = range(len(self.kinds))
-        left = {x: [i for i in numbers if i not in x] for x in {frozenset[int](), *every}}
-        return {summed: (rest, self._needs_of(rest)) for summed, rest in left.items()}
+        """The kinds that are left, and what they read, by the kinds that a backend has summed."""
+        formulas = frozenset(self._formulas)
+        # a backend sums nothing, all formulas, or these and the decisions
+        cases = {frozenset[int](), formulas, formulas.union(self._num_locations)}
+        rest = {x: [i for i in range(len(self.kinds)) if i not in x] for x in cases}
+        return {summed: (left, self._needs_of(left)) for summed, left in rest.items()}
 
     def _needs_of(self, numbers: Sequence[int]) -> dict[type[Record], Needs]:
         """Return what some kinds read, by their records."""
@@ -132,26 +136,26 @@ class Plan:
         if isinstance(batch.preds, Record):
             batch = replace(batch, preds=Records({type(batch.preds): batch.preds}))
         if isinstance(batch.preds, Records):
-            return self._given(batch)
+            return self._check_records(batch)
         return self._read(self._convert(batch), self.needs)
 
-    def _given(self, batch: Batch) -> Records:
-        """Return records that were read before."""
+    def _check_records(self, batch: Batch) -> Records:
+        """Return records that were given as `preds`, or raise if one is missing."""
         if batch.target is not None or batch.mask is not None or batch.exclude is not None:
             raise ValueError(
                 "a Ranking already holds its `target`, `mask` and `exclude`; pass it alone."
             )
-        given = list(batch.preds.values())
-        found = {kind: next((x for x in given if isinstance(x, kind)), None) for kind in self.needs}
-        if missing := [kind.__name__ for kind, record in found.items() if record is None]:
+        records = list(batch.preds.values())
+        by_type = {t: next((x for x in records if isinstance(x, t)), None) for t in self.needs}
+        if missing := [kind.__name__ for kind, record in by_type.items() if record is None]:
             raise ValueError(
                 f"`preds` must be a {missing[0]}, or predictions with `target`, got "
-                f"{type(given[0]).__name__}."
+                f"{type(records[0]).__name__}."
             )
-        return Records({kind: self._with(record, batch) for kind, record in found.items()})
+        return Records({kind: self._with(record, batch) for kind, record in by_type.items()})
 
     def _convert(self, batch: Batch) -> Batch:
-        """Return the batch as tensors, those of arrays on the metrics' device."""
+        """Return the batch as tensors; arrays become tensors on the metrics' device."""
         device = self.members[0].device if self.members else None
         if batch.target is None:
             if self._reads_target:
@@ -159,18 +163,18 @@ class Plan:
                     "`target` must be given with `preds`, unless `preds` is a Ranking."
                 )
             preds = as_tensor("preds", batch.preds, device)
-            none = preds.new_full((*preds.shape[:-1], 1), -1, dtype=torch.int64)
-            batch = replace(batch, preds=preds, target=none)
+            no_target = preds.new_full((*preds.shape[:-1], 1), -1, dtype=torch.int64)
+            batch = replace(batch, preds=preds, target=no_target)
         return batch.read(device)
 
     def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
         ignored, validate = self.ignore_index, self.validate_args
         batch = replace(batch, ignore_index=ignored, validate_args=validate)
-        return Records(
-            {kind: self._with(kind.read(batch, needs), batch) for kind, needs in kinds.items()}
-        )
+        records = {x: self._with(x.read(batch, needs), batch) for x, needs in kinds.items()}
+        return Records(records)
 
     def _with(self, record: Any, batch: Batch) -> Any:
+        """Return a record with the batch's `extra` and `groups`."""
         groups = batch.groups
         if batch.extra is not None:
             record = record.with_extra(batch.extra)
@@ -189,8 +193,8 @@ class Plan:
     def _read_groups(self, name: str, groups: Array | Grouping, record: Record) -> Any:
         """Return groups as their members read them; None for text that no member reads.
 
-        Text becomes the numbers of the members' labels; without `num_groups` it stays, and the
-        record makes keys of it.
+        Text becomes the numbers of the members' labels. If no member has `num_groups`, it stays
+        text, and the record makes keys of it.
         """
         if isinstance(groups, Grouping):
             return groups
@@ -210,10 +214,10 @@ class Plan:
                 "members grouped by it."
             )
         if text and len(text) in (len(record), *record.shape[:1]):
-            # the text of queries that are left out is not read
+            # a query that does not count may have any text: it is given that of some group
             counted = record.counted.reshape(len(text), -1).any(1).tolist()
-            any_name = labels.names[0]
-            text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
+            some_name = labels.names[0]
+            text = [x if counts else some_name for x, counts in zip(text, counted, strict=True)]
         return labels.number(text).to(record.device)
 
     def update(self, batch: Batch, *, count: bool) -> None:
@@ -224,7 +228,7 @@ class Plan:
         self.add(self.tally(batch), count=count)
 
     def tally(self, batch: Batch) -> list[Any]:
-        """Return what a batch adds, by the kind of metric, for `add`; or raise."""
+        """Return what a batch adds to the state of each kind, for `add`; or raise."""
         if isinstance(batch.preds, Record | Records):
             return self.tally_read(self.read(batch))
         self._check_methods()
@@ -235,29 +239,30 @@ class Plan:
         return [tallies[number] for number in range(len(self.kinds))]
 
     def tally_read(self, records: Records) -> list[Any]:
-        """Do what `tally` does, of records that `read` returned."""
+        """Return what the records of a batch, which `read` has returned, add to the states."""
         self._check_methods()
         return [*self._tally(records, range(len(self.kinds))).values()]
 
     def _check_methods(self) -> None:
-        """Raise if a metric has a method of its own that is that of the class."""
+        """Raise if an object has replaced a method of its class."""
         for metric in self._metrics:
-            if names := sorted(_OF_CLASS & vars(metric).keys()):
+            if names := sorted(_CLASS_METHODS & vars(metric).keys()):
                 raise AttributeError(
                     f"`{names[0]}` of {short(metric)} is fixed, because its state depends on it; "
                     "define it in a subclass."
                 )
 
     def _tally(self, records: Records, numbers: Sequence[int]) -> dict[int, Any]:
-        """Return the summands of some kinds, which have checked their records."""
+        """Check the records, and return what they add to the states of some kinds, by number."""
         kinds = [self.kinds[number] for number in numbers]
         for kind in kinds:
             check(kind, records[kind.record])
         with remembering(records.values()):
-            means = [x for x in (self._means[number] for number in numbers) if x]
-            for read in dict.fromkeys(mean.record for mean in means):
-                own = {mean._score_name: mean for mean in means if mean.record is read}
-                score_together(records[read], own)
+            # all means are scored first, so that each `tally` only sums scores that are there
+            means = [mean for mean in (self._means[number] for number in numbers) if mean]
+            for kind_of_record in dict.fromkeys(mean.record for mean in means):
+                by_name = {x._score_name: x for x in means if x.record is kind_of_record}
+                score_together(records[kind_of_record], by_name)
             summands = [kind.tally(records[kind.record]) for kind in kinds]
         return dict(zip(numbers, summands, strict=True))
 
@@ -278,11 +283,9 @@ class Plan:
         if {target.device, *devices} != {preds.device}:
             return False
         if preds.is_floating_point():
-            is_beyond = any(
-                preds.shape[1] > (x or preds.shape[1]) for x in self._num_locations.values()
-            )
+            is_beyond = any(x and x < preds.shape[1] for x in self._num_locations.values())
             is_plain = preds.element_size() > 1 and target.ndim == 1 and not is_beyond
-            # other kinds would read the scores of all candidates a second time
+            # if another kind needs a ranking, its counts serve the formulas, too
             return is_plain and Ranking not in self._rest[frozenset(direct)][1]
         has_one = target.ndim == 1 or target.shape[1] == 1
         is_plain = preds.dtype == torch.int64 and self.ignore_index is None
@@ -300,58 +303,60 @@ class Plan:
         if preds.is_floating_point():  # each query has one relevant location
             if self._num_locations:
                 size = size or preds.shape[1]
-            of_one = for_one_relevant(formulas, preds.shape[1])
-            found = of_one and backend.tally_scores(preds, target, self.ignore_index, of_one, size)
-        else:  # each query has a relevant id, and one if decisions are counted
+            weights: Any = for_one_relevant(formulas, preds.shape[1])
+            summed = weights and backend.tally_scores(
+                preds, target, self.ignore_index, weights, size
+            )
+        else:  # each query has relevant ids, and only one if decisions are counted
             ids = target[:, None] if target.ndim == 1 else target
             if self._num_locations and size is None and preds.shape[1]:
                 size = dense_size(ids[:, 0], preds[:, 0])
             if not self._formulas and size is None:
                 return None
-            of_lists = for_lists(formulas, ids.shape[1])
-            found = of_lists and backend.tally_lists(preds, ids, of_lists, size)
-            if found and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
+            weights = for_lists(formulas, ids.shape[1])
+            summed = weights and backend.tally_lists(preds, ids, weights, size)
+            if summed and self.validate_args and preds.shape[1] > LONGEST_UNCHECKED_LIST:
                 check_lists(preds, torch.ones(len(preds), dtype=torch.bool))
-        if not found:
+        if not summed:
             return None
-        of_formulas, decisions = found
-        summed: dict[int, Any] = dict(zip(self._formulas, of_formulas, strict=True))
-        for number, known in self._num_locations.items() if decisions is not None else ():
+        formula_sums, decisions = summed
+        tallies: dict[int, Any] = dict(zip(self._formulas, formula_sums, strict=True))
+        for number, num_locations in self._num_locations.items() if decisions is not None else ():
             kind = self.kinds[number]
-            summed[number] = kind.of_counts(decisions) if known is None else decisions
-        return summed
+            tallies[number] = kind.of_counts(decisions) if num_locations is None else decisions
+        return tallies
 
     def add(self, tallies: Sequence[Any], *, count: bool) -> None:
         """Add what `tally` returned to all metrics."""
         changes: list[dict[str, Any]] = []
-        made: dict[tuple[int, int], Any] = {}  # keeps shared states shared
-        named: dict[tuple[int, int], Any] = {}  # and shared texts of keys
+        new_states: dict[tuple[int, int], Any] = {}  # members that share a state share the new one
+        new_names: dict[tuple[int, int], Any] = {}  # so do members that share the texts of keys
         for member, kind in zip(self.members, self._kind_of, strict=True):
-            own = vars(member)
-            held = own[member._state_name]
+            attributes = vars(member)
+            state = attributes[member._state_name]
             added = tallies[kind]
             change: dict[str, Any] = {}
-            # empty lists of equal metrics become one list
-            place = (0 if isinstance(held, list) and not held else id(held)), kind
-            if place not in made:
-                made[place] = held + added
+            # members of a kind with empty lists share one list from now on
+            shared_by = (0 if isinstance(state, list) and not state else id(state)), kind
+            if shared_by not in new_states:
+                new_states[shared_by] = state + added
             if not isinstance(added, Tensor) and added.names:
-                pair = id(own["key_names"]), id(added.names)
-                if pair not in named:
-                    named[pair] = join_names(own["key_names"], added.names)
-                change["key_names"] = named[pair]
-            change[member._state_name] = made[place]
+                pair = id(attributes["key_names"]), id(added.names)
+                if pair not in new_names:
+                    new_names[pair] = join_names(attributes["key_names"], added.names)
+                change["key_names"] = new_names[pair]
+            change[member._state_name] = new_states[shared_by]
             if count:
-                change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
+                change |= {"_update_count": attributes["_update_count"] + 1, "_computed": None}
             changes.append(change)
-        # one call in C, so that an interrupt cannot update only some metrics
+        # `deque` updates all members in one call in C: no interrupt can come between two of them
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
 
 
 def dense_size(target: Tensor, decided: Tensor) -> int | None:
-    """Return one more than the largest id if a count for each id takes less than one entry each.
+    """Return one more than the largest id, as the length of a table with a count for each id.
 
-    None for other ids, and where to look at them waits for a device.
+    None if the table would be larger than sums by key, or if reading ids would wait for a device.
     """
     if not len(target) or must_not_sync(target):
         return None
@@ -374,8 +379,8 @@ def check(kind: Any, record: Any) -> None:
 
 
 def mark_of(method: Any, name: str) -> Any:
-    """Return what a mark of a method says; None without one of its own.
+    """Return the value of a method's mark; None without a mark.
 
-    `functools.wraps` copies that of another.
+    That of a wrapper does not count: `functools.wraps` has copied it from another method.
     """
     return None if hasattr(method, "__wrapped__") else getattr(method, name, None)

@@ -32,8 +32,8 @@ def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
 def summed_at_once(members: Sequence[Any], cached: bool) -> Iterator[None]:
     """Give metrics their states summed over processes: two collectives per process group.
 
-    Without sums by key it is one. With `cached`, no collective runs if all members of the group
-    have cached values.
+    If no state is sums by key, it is one collective. With `cached`, no collective runs if all
+    members of the group have cached values.
     """
     lent = [
         member
@@ -49,7 +49,7 @@ def summed_at_once(members: Sequence[Any], cached: bool) -> Iterator[None]:
 
 
 def share_names(members: Sequence[Any]) -> None:
-    """Give metrics by group the texts of keys that other processes have read; call it on all."""
+    """Give `Grouped` metrics the texts of keys of all processes; call it on all of them."""
     keyed = [x for x in members if x.group_kind is not None and x.is_keyed]
     for group, sharing in _by_process_group(keyed):
         names: Mapping[int, str] = {}
@@ -58,14 +58,14 @@ def share_names(members: Sequence[Any]) -> None:
         gathered: list[Any] = [None] * torch.distributed.get_world_size(group)
         torch.distributed.all_gather_object(gathered, names, group=group)
         names = {}
-        for of_process in gathered:
-            names = join_names(names, of_process)
+        for names_of_process in gathered:
+            names = join_names(names, names_of_process)
         for member in sharing:
             member.key_names = names
 
 
 def _by_process_group(members: Sequence[Any]) -> list[tuple[Any, list[Any]]]:
-    """Return the members whose `compute` without a cached value sums one state, by their group."""
+    """Return the members whose `compute` would sum one state, for each process group."""
     by_group: dict[Any, list[Any]] = {}
     for member in members:
         if (
@@ -114,7 +114,7 @@ def _lend_sums(members: list[Any], process_group: Any) -> list[Any]:
 
 
 def _sizes_of(keyed: Mapping[str, Tensor], process_group: Any) -> Tensor:
-    """Return the numbers of entries, int64 `[processes, states]`, of this process in its row."""
+    """Return int64 `[processes, states]`: this process's numbers of entries, 0 in other rows."""
     if not keyed:
         return torch.zeros(0, 0, dtype=torch.int64)
     number = torch.distributed.get_world_size(process_group)
@@ -138,8 +138,8 @@ def _gather(
     torch.distributed.all_gather(gathered, padded, group=process_group)
     parts = [torch.split(x[: sum(row)], row) for x, row in zip(gathered, lengths, strict=True)]
     return {
-        name: [part.view(-1, width) for part in of_state]
-        for name, width, of_state in zip(keyed, widths, zip(*parts, strict=True), strict=True)
+        name: [part.view(-1, width) for part in entries]
+        for name, width, entries in zip(keyed, widths, zip(*parts, strict=True), strict=True)
     }
 
 

@@ -24,17 +24,17 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
 from nextloc_metrics.core.scoring.formulas import Formula, evaluate
 
-#: of a metric in which a query without a relevant location has no score
+#: for a metric in which a query without a relevant location has no score
 SkipOrError = Annotated[EmptyTargetAction, partial(check_choice, choices=Literal["skip", "error"])]
 
 #: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
 
-# Ranks that are scored at once for a metric with a score of its own, and by `at_rank`.
+# The numbers of ranks that `chance` and `at_rank` score at once.
 _CHUNK = 1 << 20
 _RANKS = 1 << 12
 
-# Of these a class defines one: the nearest class that does says how queries are scored.
+# A class defines at most one of these, and inherits it from its nearest base that defines one.
 _SCORES = "formula", "at_rank", "score"
 
 #: a number of groups, locations or candidates
@@ -50,7 +50,7 @@ def _check_lowest_ids(name: str, value: object) -> str:
     return "expected"
 
 
-#: of a metric that reads the ids of first candidates, tied ones by id, so `ties` has no meaning
+#: for a metric that reads the ids of first candidates, tied ones by id: `ties` means nothing
 LowestIds = Annotated[Ties, _check_lowest_ids]
 
 
@@ -99,9 +99,9 @@ class RankingMetric(MeanMetric):
         def read(self, *args: Any, **given: Any) -> Ranking: ...
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Decide how queries are scored: as the nearest class says that defines it."""
+        """Decide how queries are scored: the nearest class that defines it says so."""
         super().__init_subclass__(**kwargs)
-        # a class that is mixed in may be no `RankingMetric`
+        # classes that are mixed in count too, also if they are no `RankingMetric`
         nearer = cls.__mro__[: cls.__mro__.index(RankingMetric)]
         usual = RankingMetric.score
         defined = (
@@ -116,7 +116,7 @@ class RankingMetric(MeanMetric):
             )
         cls._scored_by = nearest[0] if nearest else None
         if cls._scored_by != "score" and cls.score is not usual:
-            cls.score = usual  # type: ignore[method-assign]  # in place of that of a base
+            cls.score = usual  # type: ignore[method-assign]  # a base has another
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,10 +159,10 @@ class RankingMetric(MeanMetric):
     def averages_ties(self) -> bool:
         """Whether the score is the mean over all orders of tied candidates.
 
-        That of a `formula` is; a `score` says so by `chance = RankingMetric.chance_of_block`.
+        That of a `formula` is; a class with a `score` has `chance = RankingMetric.chance_of_block`.
         """
-        of_block = type(self).chance is RankingMetric.chance_of_block
-        return self._scored_by == "formula" or of_block
+        has_chance_of_block = type(self).chance is RankingMetric.chance_of_block
+        return self._scored_by == "formula" or has_chance_of_block
 
     def chance(self, num_candidates: int, num_relevant: int = 1) -> float:
         if not self.is_mean:
@@ -225,11 +225,11 @@ def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
     sums = torch.zeros_like(start, dtype=torch.float64)
     last = int(end.max()) if end.numel() else 0
     for first in range(0, last, _RANKS):
-        # as many ranks each time: the last bit of a power depends on where in its tensor it stands
+        # every tensor is equally long: the last bit of a power depends on its place in the tensor
         rank = torch.arange(first + 1, first + _RANKS + 1, device=start.device).clamp(max=last)
-        found = metric.at_rank(rank.double())
-        scores = check_real("at_rank", "rank", metric, found, rank.shape)
-        # on the CPU: sums on CUDA differ between runs
+        scores = metric.at_rank(rank.double())
+        scores = check_real("at_rank", "rank", metric, scores, rank.shape)
+        # they are summed on the CPU, because sums on CUDA differ between runs
         table = torch.nn.functional.pad(scores.cpu().cumsum(0), (1, 0)).to(start.device)
         low, high = ((x - first).clamp(0, _RANKS) for x in (start, end))
         sums += table[high] - table[low]
@@ -240,10 +240,10 @@ def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
 def _block(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
     """Make one query per entry of `above`, with all relevant locations in one tied block."""
     ranks = (above + 1)[:, None].expand(-1, num_relevant)
-    found = Ranking.from_ranks(ranks, num_candidates, torch.full_like(ranks, tied))
-    length, no_ids = torch.full_like(above, num_candidates), found.relevant[:, :0]
+    ranking = Ranking.from_ranks(ranks, num_candidates, torch.full_like(ranks, tied))
+    length, no_ids = torch.full_like(above, num_candidates), ranking.relevant[:, :0]
     first = TopCandidates(UNRETRIEVED, length, torch.full_like(above, -1), no_ids, no_ids)
-    return replace(found, first=first, length=length)
+    return replace(ranking, first=first, length=length)
 
 
 def check_one_relevant(metric: RecordMetric, ranking: Ranking, remedy: str) -> None:

@@ -22,8 +22,8 @@ EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 class Scoring(NamedTuple):
     """How a mean scores a query.
 
-    `formula` is None where its `score` is called; `empty_target_action` is None where `score`
-    alone says which queries count. `of_ranks` is whether equal ranks have equal scores.
+    `formula` is None if the method `score` is called; `empty_target_action` is None if `score`
+    alone says which queries count. `of_ranks` says whether equal ranks have equal scores.
     """
 
     formula: Formula | None = None
@@ -33,7 +33,7 @@ class Scoring(NamedTuple):
 
 
 class Mean(Protocol):
-    """What is read here of a `MeanMetric`."""
+    """The attributes of a `MeanMetric` that are read here."""
 
     validate_args: bool
     _score_name: str
@@ -45,15 +45,15 @@ class Mean(Protocol):
     def _is_bounded(self) -> bool: ...
 
     def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the score of every query, or with it which count."""
+        """Return the score of every query, or also which of them count."""
         ...
 
 
 class ScoreTable:
     """The scores of several means: one matrix for those whose queries count alike.
 
-    Where it pays, scores of ranks are made and summed once for all queries of a rank. `places` has
-    the matrix and the row of each mean, by the name of its scores.
+    Where it saves time, each different rank is scored once for all its queries. `places` has the
+    matrix and the row of each mean, by the name of its scores.
     """
 
     def __init__(self, record: Record) -> None:
@@ -63,7 +63,7 @@ class ScoreTable:
         self.places: dict[str, tuple[_Rows, int]] = {}
 
     def add(self, means: Mapping[str, Mean]) -> None:
-        """Score means together, which are given by the names of their scores."""
+        """Score several means together; they come by the names of their scores."""
         record, distinct = self._record, None
         of_ranks = {name: x for name, x in means.items() if x._scoring.of_ranks}
         if isinstance(record, Ranking):
@@ -76,7 +76,7 @@ class ScoreTable:
     def _add(
         self, record: Record, means: Mapping[str, Mean], distinct: DistinctRanks | None = None
     ) -> None:
-        """Score the queries of a record, which are those of the batch or its `distinct` ranks."""
+        """Score a record, whose queries are those of the batch or its `distinct` ranks."""
         matrices: dict[Any, _Rows] = {}
         for key, name, scores in _score(record, means):
             mean, counted = means[name], None
@@ -90,7 +90,7 @@ class ScoreTable:
             rows.finish(record)
 
     def of(self, name: str) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+        """Return scores, float64 `[N]`, 0 where skipped, and which queries count, bool `[N]`."""
         rows, number = self.places[name]
         return rows.of_queries(number), rows.of_queries(None)
 
@@ -101,9 +101,9 @@ class ScoreTable:
 
 
 class _Rows:
-    """The rows of one matrix of scores, each different score once.
+    """A matrix of scores; means with equal scores share a row.
 
-    Its columns are queries, or ranks, which count several `times`.
+    Its columns are queries, or different ranks, each of which counts several `times`.
     """
 
     scores: Tensor
@@ -134,7 +134,7 @@ class _Rows:
         return exact.tally(self.scores, self.times, self.means[0]._is_bounded)
 
     def finish(self, record: Record) -> None:
-        """Make the matrix: 0 for what does not count, the score of an empty target elsewhere."""
+        """Make the matrix: 0 where a query does not count; `action` scores empty targets."""
         rows = [*self._by_key.values()]
         scores = torch.stack(rows) if len(rows) > 1 else rows[0][None]
         counted = record.counted
@@ -151,7 +151,7 @@ class _Rows:
         check_score_range(self.means, self.scores, self._spread)
 
     def of_queries(self, number: int | None) -> Tensor:
-        """Return a row for the queries of the batch; None for which of them count."""
+        """Return a row for the queries of the batch; for None, which of them count."""
         if number not in self._of_queries:
             row = self.counted if number is None else self.scores[number]
             self._of_queries[number] = self._spread(row)
@@ -162,18 +162,19 @@ class _Rows:
 
 
 def _score(record: Any, means: Mapping[str, Mean]) -> list[tuple[Any, str, Any]]:
-    """Return what tells different scores apart, the name of the mean, and its scores."""
-    broken: dict[Ties, Any] = {"expected": record}
-    for ties in {mean._scoring.ties for mean in means.values()} - broken.keys():
-        broken[ties] = record.break_ties(ties)
+    """Return for each mean a key, equal for equal scores, its name, and its scores."""
+    by_ties: dict[Ties, Any] = {"expected": record}
+    for ties in {mean._scoring.ties for mean in means.values()} - by_ties.keys():
+        by_ties[ties] = record.break_ties(ties)
     rows: list[tuple[Any, str, Any]] = []
-    for ranking in {id(x): x for x in broken.values()}.values():  # without ties it is one
-        asked = {name: x for name, x in means.items() if broken[x._scoring.ties] is ranking}
-        named = dict.fromkeys(x._scoring.formula for x in asked.values())
-        formulas = [formula for formula in named if formula is not None]
+    # `break_ties` returns the record itself if no candidates are tied
+    for ranking in {id(x): x for x in by_ties.values()}.values():
+        readers = {name: x for name, x in means.items() if by_ties[x._scoring.ties] is ranking}
+        distinct = dict.fromkeys(x._scoring.formula for x in readers.values())
+        formulas = [formula for formula in distinct if formula is not None]
         evaluated = evaluate(ranking, formulas) if formulas else ()
         by_formula = dict(zip(formulas, evaluated, strict=True))
-        for name, mean in asked.items():
+        for name, mean in readers.items():
             formula = mean._scoring.formula
             if formula is None:
                 rows.append((name, name, read_scores(mean, ranking)))
@@ -217,17 +218,17 @@ def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
 def check_score_range(
     metrics: Sequence[Mean], scores: Tensor, spread: Callable[[Tensor], Tensor]
 ) -> None:
-    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range.
+    """Raise if a score of a metric with `validate_args` is out of range.
 
-    `spread` returns a row of scores for the queries of the batch, which an error speaks of.
+    `scores` have a row for each metric, which `spread` turns into the scores of queries.
     """
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return
-    ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
-    for metric, row, (low, high) in zip(metrics, scores, ends, strict=True):
+    extremes = torch.stack(scores.aminmax(dim=1)).T.tolist()
+    for metric, row, (low, high) in zip(metrics, scores, extremes, strict=True):
         if not metric.validate_args:
             continue
-        # a NaN compares false
+        # `not`, because every comparison with NaN is false
         if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric._is_bounded)):
             low, high = torch.stack(spread(row).aminmax()).tolist()
             values = "in [0, 1]" if metric._is_bounded else "from 0 to 2^31, or infinity"
@@ -249,9 +250,9 @@ def score_together(record: Record, means: Mapping[str, Mean]) -> None:
 
 
 def table_of(mean: Mean, record: Record) -> ScoreTable:
-    """Return the table that has the scores of a mean, which is scored alone if no plan knows it.
+    """Return the table with the scores of a mean; score it alone if no plan has scored it.
 
-    A `score` may ask for those of another mean while all are scored; it is then scored alone, too.
+    It is also scored alone if the `score` of another mean asks for it while all are scored.
     """
     table = record.once(ScoreTable, partial(ScoreTable, record))
     if mean._score_name not in table.places:

@@ -20,11 +20,11 @@ class DenseState:
     reduction = "sum"
 
     def add(self, held: Tensor, state: Tensor, device: torch.device) -> Tensor:
-        """Return what a metric holds with another state."""
+        """Return the sum of the state that a metric holds and another state."""
         return held + state.to(device)
 
     def refuse(self, saved: Any, held: Tensor) -> str | None:
-        """Return what a saved state must be, if it is something else."""
+        """Return how a saved state must look, or None if it does."""
         fits = saved.dtype == torch.int64 and saved.shape == held.shape
         return None if fits else describe(held)
 
@@ -53,15 +53,15 @@ class KeyedState:
         entries = [x.to(device) for x in (self.empty, *parts)]
         merged = self.sums_of(entries, self.num_keys).merge()
         if isinstance(held, list):
-            held[:] = [merged]  # the same sums, for all that share the list
+            held[:] = [merged]  # the metrics that share the list share the merged entries
         return merged
 
     def add(self, held: list[Tensor], state: Tensor, device: torch.device) -> list[Tensor]:
-        """Return what a metric holds with another state."""
+        """Return the sum of the state that a metric holds and another state."""
         return self.sums_of([state.to(device)], self.num_keys).append_to(held)
 
     def refuse(self, saved: Any, held: Any) -> str | None:
-        """Return what a saved state must be, if it is something else."""
+        """Return how a saved state must look, or None if it does."""
         width = self.empty.shape[1:]
         fits = isinstance(saved, list) and all(
             isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == width for x in saved
@@ -70,7 +70,7 @@ class KeyedState:
 
     def copy(self, saved: list[Tensor], device: torch.device) -> Any:
         """Return a copy of a saved state for a metric to hold."""
-        return [x.to(device, copy=True) for x in (self.empty, *saved)]  # not merged before
+        return [x.to(device, copy=True) for x in (self.empty, *saved)]  # merged when read
 
 
 def check_same_state(metric: Any, incoming: Any) -> None:
@@ -92,16 +92,16 @@ def check_same_state(metric: Any, incoming: Any) -> None:
 
 
 def names_key(metric: Any) -> str:
-    """Return the name in a checkpoint of the texts of a metric's keys."""
+    """Return the name under which a checkpoint has the texts of a metric's keys."""
     return f"{metric._state_name} names"
 
 
 def load_state(
     metric: Any, state_dict: dict[str, Any], prefix: str, missing_keys: list[str]
 ) -> str | None:
-    """Let a metric hold its state of a checkpoint; return what is wrong with it, None for nothing.
+    """Move a metric's state from `state_dict` into the metric; return an error, or None.
 
-    The state is taken out of `state_dict`.
+    A state that is missing is added to `missing_keys`.
     """
     key = prefix + metric._state_name
     saved, names = state_dict.pop(key, None), state_dict.pop(prefix + names_key(metric), {})
@@ -115,5 +115,5 @@ def load_state(
     setattr(metric, metric._state_name, metric._form.copy(saved, metric.device))
     metric.key_names = join_names(metric.key_names, names)
     metric._computed = None
-    metric._update_count = max(1, metric._update_count)  # or `compute` warns of no update
+    metric._update_count = max(1, metric._update_count)  # else `compute` warns
     return None

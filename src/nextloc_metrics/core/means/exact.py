@@ -43,7 +43,7 @@ def keep(scores: Tensor, is_bounded: bool) -> Tensor:
 
 
 def kept(fixed: Tensor) -> Tensor:
-    """Return the scores of `keep`, float64."""
+    """Return as float64 the scores that `keep` has rounded."""
     return (float64(fixed) / ONE).masked_fill(fixed == _INFINITE, torch.inf)
 
 
@@ -67,10 +67,10 @@ def is_bounded(state: Tensor) -> bool:
 
 
 def tally(scores: Tensor, times: Tensor, is_bounded: bool = True) -> Tensor:
-    """Sum the scores of a batch, float64 `[..., N]`, each so many `times`, `[N]` or `[..., N]`.
+    """Return the state of a batch, int64 `[..., width]`: sum each of its scores several `times`.
 
-    `times` are integers, or bool for 0 and 1 where scores are 0 that do not count. Scores that are
-    `is_bounded` are in [0, 1]. The result is the state of the batch, int64 `[..., width]`.
+    `scores` are float64 `[..., N]`; with `is_bounded` they are in [0, 1]. `times`, `[N]` or
+    `[..., N]`, are integers, or bool for 0 and 1; scores that do not count are 0 then.
     """
     columns = _columns_of(scores, is_bounded)
     sums = (columns if times.dtype == torch.bool else columns * times).sum(-1)
@@ -81,7 +81,7 @@ def tally(scores: Tensor, times: Tensor, is_bounded: bool = True) -> Tensor:
 def tally_by(
     group: Tensor, num_groups: int, scores: Tensor, counted: Tensor, is_bounded: bool = True
 ) -> Tensor:
-    """Do what `tally` does per group, int64 `[..., num_groups, width]`; `group` is int64 `[N]`."""
+    """Return the state of each group, int64 `[..., num_groups, width]`; `group` is int64 `[N]`."""
     rows = rows_of(scores, counted, is_bounded)
     sums = rows.new_zeros(*rows.shape[:-2], num_groups, rows.shape[-1])
     return sums.index_add(-2, group, rows)
@@ -94,11 +94,11 @@ def rows_of(scores: Tensor, counted: Tensor, is_bounded: bool = True) -> Tensor:
 
 
 def _columns_of(scores: Tensor, is_bounded: bool) -> Tensor:
-    """Return the integers of each score but its number, int64 `[width - 1, ..., N]`."""
+    """Return what each score adds to the state, without the count, int64 `[width - 1, ..., N]`."""
     if is_bounded:
         scores = bounded(scores)
         return _round(torch.stack([scores, scores * scores]))
-    infinite = ~(scores <= HIGHEST_FINITE)  # NaN too
+    infinite = ~(scores <= HIGHEST_FINITE)  # a NaN counts as infinite
     scores = scores.masked_fill(infinite, 0).clamp_(min=0.0)
     both = torch.stack([scores, scores * scores])
     whole = both.long()
@@ -122,21 +122,21 @@ def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean (infinite if a score is), mean square and number of scores, float64 `[...]`."""
     check_overflow(state[..., 2])
     total, squares, number, *rest = float64(state).unbind(-1)
-    # 2^31 ones sum to -2^63
+    # the sum of 2^31 ones overflows to -2^63
     means = [total.abs() / ONE / number, squares.abs() / ONE / number]
     if rest:
         whole, lower, upper, infinite = rest
         means[0] = means[0] + whole / number
         means[1] = means[1] + lower / number + upper * ONE / number
-        means = [one.masked_fill(infinite > 0, torch.inf) for one in means]
+        means = [x.masked_fill(infinite > 0, torch.inf) for x in means]
     return means[0], means[1], number
 
 
 def part_of(number: int, share: float) -> float:
-    """Return share x number, as an integer where it is one but for the rounding of the share.
+    """Return share x number; it is an integer if only the rounding of the share says otherwise.
 
-    So .29 of 100 are 29, and 1 - .7 of 10 are 3. A share is read to 2^-50, a few units in the last
-    place.
+    So .29 of 100 are 29, and 1 - .7 of 10 are 3. A share may be off by 2^-50, a few units in its
+    last place.
     """
     part = number * share
     whole = round(part)
@@ -149,10 +149,10 @@ def float64(tensor: Tensor) -> Tensor:
 
 
 def sum_once(values: Any, counts: Any) -> float:
-    """Return the sum of float64 values, each so many times, rounded once."""
+    """Return the sum of float64 values, each times its count, rounded only at the end."""
     if np.all(counts == 1) or not (np.abs(values) < 2.0**900).all():
         return math.fsum(np.repeat(values, counts).tolist())
-    # halves of 26 bits, whose products with counts below 2^26 are exact
+    # each value is split into two of 26 bits, whose products with counts below 2^26 are exact
     upper = values * (2.0**27 + 1)
     upper -= upper - values
     return math.fsum(np.concatenate([upper * counts, (values - upper) * counts]).tolist())

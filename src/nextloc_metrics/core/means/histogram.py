@@ -1,8 +1,8 @@
 """Quantiles of numbers of at least 0, from a histogram of integers.
 
 Numbers up to 8,192 are rounded to integers, with a bin each; beyond, each power of two has 512
-bins, so that the middle of a bin differs by at most 1/1024. The last bin has all from 2^33 on,
-infinity and NaN.
+bins, so that a number differs from the middle of its bin by at most 1/1024. The last bin has all
+numbers from 2^33 on, infinity and NaN.
 """
 
 import math
@@ -25,8 +25,8 @@ def empty() -> Tensor:
 
 
 def tally(values: Tensor, counted: Tensor) -> Tensor:
-    """Count float64 `[N]` values, those that are `counted`."""
-    beyond = ~(values < 2.0 ** (_EXACT + _OCTAVES))  # a NaN too
+    """Return the histogram of the values, float64 `[N]`, that are `counted`."""
+    beyond = ~(values < 2.0 ** (_EXACT + _OCTAVES))  # a NaN is beyond, too
     values = values.masked_fill(beyond, 0).clamp(min=0).round()
     mantissa, exponent = torch.frexp(values)
     octave = exponent.long() - 1 - _EXACT
@@ -36,13 +36,13 @@ def tally(values: Tensor, counted: Tensor) -> Tensor:
 
 
 def count(bins: Tensor, counted: Tensor, size: int) -> Tensor:
-    """Count numbers of bins `[N]`, those that are `counted`; the last bin has all beyond."""
-    found = torch.zeros(size, dtype=torch.int64, device=bins.device)
-    return found.index_add_(0, bins.clamp(max=size - 1), counted.long())
+    """Count how often each bin is in `bins`, `[N]`, where `counted`; the last has all beyond."""
+    zeros = torch.zeros(size, dtype=torch.int64, device=bins.device)
+    return zeros.index_add_(0, bins.clamp(max=size - 1), counted.long())
 
 
 def bin_of(state: Tensor, share: float) -> int | None:
-    """Return the first bin up to which at least a share of the values lie; None without any."""
+    """Return the first bin such that a share of the values lie in it or below; None if empty."""
     counts = state.cumsum(0)
     total = int(counts[-1])
     wanted = max(1, math.ceil(part_of(total, share)))

@@ -39,7 +39,7 @@ from nextloc_metrics.core.queries.checks import check_share
 # Squares are rounded to multiples of 2^-32: a smaller variance may be rounding.
 _SMALLEST_VARIANCE = 2.0**-30
 
-# Above this, the logarithm of a quotient of gamma functions is its series.
+# Above this, the logarithm of a quotient of gamma functions is computed by its series.
 _MANY_DEGREES_OF_FREEDOM = 1000
 
 # Where one group has a larger share of the queries, CR2 is nearer to the level than the jackknife.
@@ -48,15 +48,15 @@ _DOMINANT = 1 / 3
 # Enough for a confidence level of 0.999999.
 _NEWTON_STEPS = 40
 
-# With fewer groups that have a hit, or a miss, no variance is estimated.
+# The variance is estimated if at least this many groups have a hit, and as many have a miss.
 FEWEST_GROUPS = 3
 
-# Halves of an interval of 1 until a share of a million groups has twelve digits.
+# After this many halvings of [0, 1], a share of a million groups has twelve digits.
 _HALVES = 64
 
 
 class FewGroups(NamedTuple):
-    """Groups of which so few have a hit, or a miss, that only their number says how sure a mean is.
+    """Groups, too few of which have a hit, or a miss, to estimate a variance from.
 
     A group is expected to have a hit with a probability of at most u on average, where u is the
     upper end of the exact interval. Its mean is at most that probability. So the mean of all is at
@@ -69,7 +69,7 @@ class FewGroups(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Tensor, with_hit: Tensor, with_miss: Tensor) -> Few:
-        """Return those of a single mean; none if three groups have a hit, and three a miss."""
+        """Return the groups of a single mean; none if three have a hit, and three a miss."""
         hits, misses = int(with_hit.sum()), int(with_miss.sum())
         return (((), cls(sizes, hits, misses)),) if min(hits, misses) < FEWEST_GROUPS else ()
 
@@ -79,7 +79,7 @@ class FewGroups(NamedTuple):
         return 1 - most_misses, self._most(self.with_hit, confidence_level)
 
     def _most(self, number: int, confidence_level: float) -> float:
-        """Return the share of queries of as many of the largest groups as may have a hit."""
+        """Return the share of queries in as many of the largest groups as may have a hit."""
         if number >= min(FEWEST_GROUPS, len(self.sizes)):
             return 1.0
         groups = len(self.sizes) * _most_of_all(number, len(self.sizes), confidence_level)
@@ -89,15 +89,15 @@ class FewGroups(NamedTuple):
         return float(queries / sizes.sum())
 
 
-#: Groups of which few have a hit, or a miss, with their place in the tensors of an estimate.
+#: Groups that are `FewGroups`, each with its place in the tensors of an estimate.
 Few = tuple[tuple[int | tuple[()], FewGroups], ...]
 
 
 @lru_cache(1024)
 def _most_of_all(number: int, groups: int, confidence_level: float) -> float:
-    """Return the upper end of the exact interval of a share, of which `number` of all were seen.
+    """Return the upper end of the exact interval of a share, if `number` of `groups` have a hit.
 
-    It is the share of which so few are seen with the probability (1 - confidence_level) / 2.
+    It is the share for which at most `number` hits have the probability (1 - confidence_level) / 2.
     """
     low, high = 0.0, 1.0
     for _ in range(_HALVES):
@@ -119,8 +119,8 @@ class Estimate(NamedTuple):
     effective: Tensor  #: the effective sample size
     degrees_of_freedom: Tensor  #: of Student's t; infinite for the normal distribution
     is_bounded: bool = True  #: whether the scores are at most 1
-    few: Few = ()  #: of these, the interval is that of `FewGroups`
-    #: the rising function of the mean that is the value; None where the mean is
+    few: Few = ()  #: the means whose interval is that of `FewGroups`
+    #: the rising function that makes the value of the mean; None if the mean is the value
     link: Callable[[Tensor], Tensor] | None = None
 
     @classmethod
@@ -173,28 +173,28 @@ def of_groups(state: Tensor) -> Estimate:
 
 
 def of_clusters(state: Tensor) -> Estimate:
-    """Estimate the mean over queries that depend on others of their group, from `[G, width]`."""
+    """Estimate the mean over queries that depend on each other within groups, `[G, width]`."""
     means, _, sizes = exact.moments(state)
     means, sizes = means[sizes > 0], sizes[sizes > 0]
     total, scores, squares = _sum(torch.stack([sizes, means * sizes, sizes * sizes]))
     mean = scores / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
-    known = variance * total > _SMALLEST_VARIANCE
-    freedom = torch.where(known, observed_freedom(means, sizes, freedom), freedom)
-    # without variance between groups, n_eff is the number of groups, fewer if sizes differ
-    alike = total * total / squares
-    effective = torch.where(known, mean * (1 - mean) / variance, alike)
+    is_known = variance * total > _SMALLEST_VARIANCE
+    freedom = torch.where(is_known, observed_freedom(means, sizes, freedom), freedom)
+    # without variance between groups, n_eff is the number of groups, or less if sizes differ
+    num_effective = total * total / squares
+    effective = torch.where(is_known, mean * (1 - mean) / variance, num_effective)
     is_bounded = exact.is_bounded(state)
-    few = FewGroups.of(sizes, means > 0, means < 1) if is_bounded and known else ()
+    few = FewGroups.of(sizes, means > 0, means < 1) if is_bounded and is_known else ()
     return Estimate(mean, variance.sqrt(), effective, freedom, is_bounded, few)
 
 
 def observed_freedom(means: Tensor, sizes: Tensor, freedom: Tensor) -> Tensor:
-    """Return the degrees of freedom of a variance that groups with a hit, or a miss, decide.
+    """Return degrees of freedom that count only groups with a hit, or only groups with a miss.
 
-    They are the effective number of groups with a score above 0 less 1, or with one below 1 if that
-    is fewer; at least 1, and at most `freedom`. A group without a hit says little of the variance;
-    where no group is without a hit or a miss, they are `freedom`.
+    They are an effective number of groups minus 1: of the groups with a score above 0, or of those
+    with a score below 1, whichever is smaller; at least 1, and at most `freedom`. A group without a
+    hit says little about the variance. If every group has a hit and a miss, they are `freedom`.
     """
     with_hit, with_miss = means > 0, means < 1
     if (with_hit & with_miss).all():
@@ -230,10 +230,10 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sum(values: Tensor) -> Tensor:
-    """Sum the last dimension, rounded once."""
+    """Sum the last dimension, and round only at the end."""
     rows = values[None].flatten(0, -2)
     are_whole = (rows == rows.round()).all(-1) & (rows.abs().sum(-1) < 2.0**53)
-    sums = rows.sum(-1)  # of integers, without rounding
+    sums = rows.sum(-1)  # exact where all are integers
     for i in (~are_whole).nonzero()[:, 0].tolist():
         sums[i] = exact.sum_once(*np.unique(rows[i].cpu().numpy(), return_counts=True))
     return sums.reshape(values.shape[:-1])
@@ -245,8 +245,8 @@ def _of_independent(
     most = mean * (1 - mean)
     variance = (square - mean * mean).clamp(min=0) * count / (count - 1)  # NaN for a single query
     # without a usable variance, n_eff is the number of queries, its lower bound
-    known = (variance > _SMALLEST_VARIANCE) & (variance < most)
-    effective = torch.where(known, count * most / variance, count)
+    is_usable = (variance > _SMALLEST_VARIANCE) & (variance < most)
+    effective = torch.where(is_usable, count * most / variance, count)
     error = (variance / count).sqrt().masked_fill(count < 2, torch.nan)
     return Estimate(mean, error, effective, freedom, is_bounded)
 
@@ -268,11 +268,11 @@ def _t_quantiles(confidence_level: float, degrees_of_freedom: tuple[float, ...])
     t = torch.full_like(distinct, normal).masked_fill(distinct <= 0, math.inf)
     is_known = (distinct > 0) & distinct.isfinite()
     n = distinct[is_known]
-    angle = (normal / n.sqrt()).atan()  # below the quantile, as are all steps of Newton's method
+    angle = (normal / n.sqrt()).atan()  # Newton's method rises from below the quantile
     for _ in range(_NEWTON_STEPS):
         before, (tail, slope) = angle, _tail_of_angle(angle, n)
         angle = (angle + (tail - (1 - confidence_level)) / slope).clamp(max=math.pi / 2)
-        if not ((angle - before).abs() > 1e-9 * angle).any():  # its error is about the square
+        if not ((angle - before).abs() > 1e-9 * angle).any():  # the error is now about 1e-18
             break
     t[is_known] = n.sqrt() * angle.tan()
     return t

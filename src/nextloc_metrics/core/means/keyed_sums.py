@@ -1,4 +1,4 @@
-"""Sums of integers by key: entries that are appended, and sorted when they are read or doubled."""
+"""Sums of integers by key: entries are appended, and merged when they are read or many."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nextloc_metrics.core.queries.keys import NO_KEY, join_names
 
 
 class KeyedSums:
-    """Sums of integers by key, which add up.
+    """Sums of integers by key, the state of a metric or what a batch adds to it.
 
-    A metric of your own whose `empty_state` returns one has such a state, and its `tally` returns
-    what a batch adds: entries in any order, of which a key may come again.
+    A metric of your own has such a state if its `empty_state` returns one. Its `tally` then returns
+    what a batch adds: entries in any order, in which a key may come several times.
 
     Args:
         entries: int64 `[E, K + V]` each, the K numbers of a key and V summands. An entry whose
             first number is `keys.NO_KEY` does not count.
-        num_keys: K.
+        num_keys: the number K.
         names: the texts of keys that are hashes, for tables and pictures.
 
     Example:
@@ -33,7 +33,7 @@ class KeyedSums:
                 [7, 3]])
     """
 
-    #: so many entries are appended before they are sorted, however few the keys are
+    #: this many entries may be appended before they are merged, even if there are few keys
     sorted_at_once: ClassVar[int] = 1 << 15
 
     def __init__(
@@ -47,60 +47,61 @@ class KeyedSums:
         return type(self)([*self.entries, *other.entries], self.num_keys, names)
 
     def __radd__(self, held: Sequence[Tensor]) -> list[Tensor]:
-        """Return a state with these sums, as a sum of tensors is one."""
+        """Return a state with these sums, so that `state + sums` works as for tensors."""
         return self.append_to(held)
 
     def append_to(self, held: Sequence[Tensor]) -> list[Tensor]:
-        """Return the state of a metric with these sums.
+        """Return the state of a metric, the list `held`, with these sums.
 
-        A state begins with the merged entries; those behind them are as they came. They are merged
-        when they are more than the merged ones, so an entry is sorted about as often as the state
-        doubles, and an update sorts nothing and waits for no device.
+        The first tensor of a state has the merged entries, and the others have entries as they
+        came. When these are more than the merged ones, all are merged. So an entry is sorted about
+        as often as the state doubles, and most updates sort nothing and wait for no device.
         """
         merged, *appended = held or [self.entries[0][:0]]
-        appended += [x.to(merged.device) for x in self.entries]  # with `compute_on_cpu`
+        appended += [x.to(merged.device) for x in self.entries]  # it differs with `compute_on_cpu`
+        # each tensor stays at least twice as long as the next, so that a state has few of them
         while len(appended) > 1 and len(appended[-2]) < 2 * len(appended[-1]):
             appended[-2:] = [torch.cat(appended[-2:])]
         if sum(map(len, appended)) <= max(len(merged), self.sorted_at_once):
             return [merged, *appended]
-        every = torch.cat(appended)
-        if self.num_keys == 1 and (added := _add_to(merged, every)) is not None:
-            return [added]
-        return [type(self)([merged, every], self.num_keys).merge()]
+        entries = torch.cat(appended)
+        if self.num_keys == 1 and (summed := _add_to(merged, entries)) is not None:
+            return [summed]
+        return [type(self)([merged, entries], self.num_keys).merge()]
 
     def merge(self) -> Tensor:
         """Return each key once, sorted, with its sums, int64 `[E, K + V]`."""
-        every = torch.cat(self.entries) if len(self.entries) > 1 else self.entries[0]
-        if every.is_meta:
-            return every
-        rows = every.cpu().numpy()
-        if not (counts := rows[:, 0] != NO_KEY).all():  # else a copy of all rows
+        entries = torch.cat(self.entries) if len(self.entries) > 1 else self.entries[0]
+        if entries.is_meta:
+            return entries
+        rows = entries.cpu().numpy()
+        if not (counts := rows[:, 0] != NO_KEY).all():  # else all rows would be copied
             rows = rows[counts]
         order, is_first = sort_rows(rows[:, : self.num_keys])
-        # `take` is several times faster than an index
+        # the other rows of a key are added to its first; `take` is far faster than an index
         merged = torch.from_numpy(rows.take(order[is_first], axis=0))
-        again = torch.from_numpy(rows.take(order[~is_first], axis=0)[:, self.num_keys :])
-        number = torch.from_numpy(is_first.cumsum()[~is_first] - 1)
-        merged[:, self.num_keys :].index_add_(0, number, again)
-        return merged.to(every.device)
+        others = torch.from_numpy(rows.take(order[~is_first], axis=0)[:, self.num_keys :])
+        places = torch.from_numpy(is_first.cumsum()[~is_first] - 1)
+        merged[:, self.num_keys :].index_add_(0, places, others)
+        return merged.to(entries.device)
 
 
 def _add_to(merged: Tensor, entries: Tensor) -> Tensor | None:
-    """Return merged entries with others, which are not sorted; None if one has a new key."""
+    """Add entries in any order to merged ones; return None if one of them has a new key."""
     if not len(merged):
         return None
     entries = entries[entries[:, 0] != NO_KEY]
-    at = torch.searchsorted(merged[:, 0].contiguous(), entries[:, 0].contiguous())
-    at = at.clamp(max=len(merged) - 1)
-    if (merged[at, 0] != entries[:, 0]).any():
+    places = torch.searchsorted(merged[:, 0].contiguous(), entries[:, 0].contiguous())
+    places = places.clamp(max=len(merged) - 1)
+    if (merged[places, 0] != entries[:, 0]).any():
         return None
-    added = merged.clone()
-    added[:, 1:].index_add_(0, at, entries[:, 1:])
-    return added
+    summed = merged.clone()
+    summed[:, 1:].index_add_(0, places, entries[:, 1:])
+    return summed
 
 
 def number_keys(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Return different keys, int64 `[U, K]` in order, and the number of that of each row, `[E]`."""
+    """Return different keys in order, int64 `[U, K]`, and the place of each row's key, `[E]`."""
     order, is_first = sort_rows(keys.numpy())
     numbers = np.empty(len(order), np.int64)
     numbers[order] = is_first.cumsum() - 1
@@ -108,31 +109,33 @@ def number_keys(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sort_rows(keys: Any) -> tuple[Any, Any]:
-    """Return an order that sorts rows, and where in it a different row begins, bool `[E]`."""
-    digits = [_digits(column) for column in keys.T] if len(keys) else []
-    bits = len(keys).bit_length()
-    if len(digits) > 1:  # keys of text are wide, their ranks are not
-        digits = [_ranks(column) if width > bits else (column, width) for column, width in digits]
-    if sum(width for _, width in digits) + bits < 64:  # one number for each row, which sorts faster
+    """Return the order that sorts rows, and whether each sorted row differs from the last."""
+    columns = [_from_zero(column) for column in keys.T] if len(keys) else []
+    row_bits = len(keys).bit_length()
+    if len(columns) > 1:
+        # wide columns, such as hashes of texts, become ranks
+        columns = [_ranks(x) if bits > row_bits else (x, bits) for x, bits in columns]
+    if sum(bits for _, bits in columns) + row_bits < 64:
+        # integers of a row and its number sort faster than rows
         packed = np.zeros(len(keys), dtype=np.int64)
-        for column, width in [*digits, (np.arange(len(keys)), bits)]:
-            packed <<= width
+        for column, bits in [*columns, (np.arange(len(keys)), row_bits)]:
+            packed <<= bits
             packed |= column
         packed.sort()
-        return packed & ((1 << bits) - 1), begins(packed >> bits)
+        return packed & ((1 << row_bits) - 1), begins(packed >> row_bits)
     order = np.lexsort(keys.T[::-1])
     return order, begins(*keys[order].T)
 
 
 def _ranks(column: Any) -> tuple[Any, int]:
-    """Return the ranks of integers among different ones, from 0, and their bits."""
+    """Return the rank of each integer among the different ones, from 0, and a rank's bits."""
     order = np.argsort(column.view(np.uint64))  # a range may have 64 bits
     ranks = np.empty(len(order), np.int64)
     ranks[order] = begins(column[order]).cumsum() - 1
     return ranks, int(ranks[order[-1]]).bit_length()
 
 
-def _digits(column: Any) -> tuple[Any, int]:
-    """Return numbers from 0 in the order of integers, and their bits."""
-    apart = (column - column.min()).view(np.uint64)  # also of more than 63 bits
-    return apart.view(np.int64), int(apart.max()).bit_length()
+def _from_zero(column: Any) -> tuple[Any, int]:
+    """Return integers minus the smallest of them, and how many bits the largest then has."""
+    shifted = (column - column.min()).view(np.uint64)  # a range may have 64 bits
+    return shifted.view(np.int64), int(shifted.max()).bit_length()

@@ -58,9 +58,9 @@ def named(models: Any) -> Mapping[str, Any]:
 def members_of(
     model: str, members: Iterable[tuple[str, Any]], kind: type[Member], remedy: str
 ) -> dict[str, Member]:
-    """Return those members of a model that are of a class, by name; raise if there is none.
+    """Return the members of a model that are of a class, by name; raise if there is none.
 
-    `remedy` says how to make one.
+    `remedy` says how to make such a member.
     """
     chosen = {key: member for key, member in members if isinstance(member, kind)}
     if not chosen:
@@ -80,7 +80,7 @@ def readings_of(collection: Any, confidence_level: float | None = None) -> dict[
 def read_counted(
     collection: Any, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
-    """Do what `readings_of` does, and write how many queries were counted.
+    """Return what `readings_of` does, and a text that says how many queries were counted.
 
     With `keep_base` the collection's own prefix and postfix are left out of the keys.
     """
@@ -90,7 +90,7 @@ def read_counted(
 
 
 def write_sample(numbers: Iterable[tuple[Any, Any]]) -> str:
-    """Write on how many groups with data members' intervals are based; nothing if on queries.
+    """Write on how many groups with data intervals are based; nothing if on queries.
 
     `numbers` are the members, with the number of queries of each group.
     """
@@ -119,7 +119,7 @@ def _write_number(results: Results) -> str:
 def read_results(
     collection: Any, results: Results, keep_base: bool, by_group: bool
 ) -> dict[str, Reading]:
-    """Return readings of results by key; with `by_group` of each of up to a hundred groups."""
+    """Return readings of results by key; with `by_group` one for each of up to 100 groups."""
     groups = _read_groups(collection, results) if by_group else {}
     readings: dict[str, Reading] = {}
     for key, reading in read_values(collection, results.values, results.intervals).items():
@@ -127,7 +127,7 @@ def read_results(
     if not keep_base:
         return readings
     ends = collection.prefix or "", collection.postfix or ""
-    return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
+    return {key.removeprefix(ends[0]).removesuffix(ends[1]): x for key, x in readings.items()}
 
 
 def names_of_groups(member: Any) -> list[str]:
@@ -148,7 +148,7 @@ def in_order(member: Any, rows: Iterable[Member]) -> list[Member]:
 
 
 def _read_groups(collection: Any, results: Results) -> dict[str, dict[str, Reading]]:
-    """Return the readings of all groups by the member's key, and by this key with the group."""
+    """Return for each member's key the readings of its groups, by this key with the group."""
     readings = {}
     for name, member in collection.named_members():
         key, names = collection._set_name(name), names_of_groups(member)
@@ -196,7 +196,7 @@ def read_values(
 
 
 def keys_of(collection: Any, name: str, member: Any, values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
+    """Return each value's key in `values` by the key in the member's dict, or by ""."""
     set_name = collection._set_name
     if not member.key_labels:
         return {"": set_name(name)}
@@ -211,10 +211,10 @@ def keys_of(collection: Any, name: str, member: Any, values: Mapping[str, Any]) 
     return {key: set_name(f"{prefix}{member_name}_{key}{postfix}") for key in member.key_labels}
 
 
-def count_notes(found: Mapping[str, Results]) -> list[str]:
+def count_notes(results_by_model: Mapping[str, Results]) -> list[str]:
     """Return notes with the number of queries, for each model if models differ."""
     notes = {}
-    for model, results in found.items():
+    for model, results in results_by_model.items():
         if queries := _write_number(results):
             notes[model] = f"{queries} counted"
             if results.undecided:
@@ -222,4 +222,4 @@ def count_notes(found: Mapping[str, Results]) -> list[str]:
     lines = list(dict.fromkeys(notes.values()))
     if len(lines) > 1:
         lines = [f"{model}: {note}" for model, note in notes.items()]
-    return lines + sorted({results.sample for results in found.values()} - {""})
+    return lines + sorted({results.sample for results in results_by_model.values()} - {""})

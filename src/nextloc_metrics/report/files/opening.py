@@ -39,8 +39,7 @@ class Lazy:
             module = sys.modules.get(self._name) or import_module(self._name)
         except ModuleNotFoundError as error:
             raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
-        member = vars(self)[attribute] = getattr(module, attribute)  # the next time it is there
-        return member
+        return getattr(module, attribute)
 
 
 pa, pc = Lazy("pyarrow"), Lazy("pyarrow.compute")
