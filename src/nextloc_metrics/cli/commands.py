@@ -23,12 +23,16 @@ from nextloc_metrics.cli.options import (
     OUTPUT,
     SAMPLE,
     SAVE,
+    SECTIONS,
     TEXTS,
     TRUTH,
     Output,
     describe_read,
     explained,
     name_of,
+    option,
+    option_to_read,
+    option_to_write,
     short_names,
     source,
     writing,
@@ -58,11 +62,9 @@ class KnowingCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in sections."""
-        sections: dict[str, list[tuple[str, str]]] = {x: [] for x in ("Options", *_SECTIONS)}
+        sections: dict[str, list[tuple[str, str]]] = {section: [] for section in SECTIONS}
         for param in (x for x in self.get_params(ctx) if isinstance(x, click.Option)):
-            name = max(param.opts, key=len)
-            holding = (x for x, names in _SECTIONS.items() if name in names.split())
-            section = next(holding, "Options")
+            section = getattr(param, "section", SECTIONS[-1])  # `--help` has none
             record = param.get_help_record(ctx)
             sections[section] += [] if record is None else [record]
         for section, records in sections.items():
@@ -70,16 +72,6 @@ class KnowingCommand(click.Command):
                 with formatter.section(section):
                     formatter.write_dl(records)
 
-
-# The options of each section of a help page; others are in the first one.
-_SECTIONS = {
-    "Columns and files": "--preds --target --truth --query --item --score --rank --grade --answers "
-    "--vocabulary --on-error --on-missing --mask --exclude --confidence --workers --explain",
-    "Metrics": "--k --measure --metrics --num-locations --given --exempt-target --train-counts "
-    "--coordinates",
-    "Groups and intervals": "--group --cluster --confidence-level",
-    "Output": "--format --group-table --out --save --force --title --help",
-}
 
 # Names of options in other tools, with the options that are meant here.
 _MEANT = {
@@ -152,8 +144,8 @@ def score(path: str, output: Output, save: Path | None, explain: bool, **reading
 @source("path")
 @EVALUATING
 @writing(
-    click.option("--out", type=OUTPUT, required=True, help="Output file."),
-    click.option("--title", help="Title of the page; by default the file name."),
+    option_to_write("--out", type=OUTPUT, required=True, help="Output file."),
+    option_to_write("--title", help="Title of the page; by default the file name."),
     FORCE,
 )
 def report(path: str, output: Output, title: str | None, **reading: Any) -> None:
@@ -188,7 +180,7 @@ def merge(paths: tuple[str, ...], metrics: str | None, output: Output) -> None:
 @FILES
 @TRUTH
 @SAMPLE
-@click.option(
+@option(
     "--against",
     default="first",
     help="One of PATHS, with which the others are compared; or all, for all pairs.",
@@ -243,8 +235,8 @@ def compare(
 @source("paths", nargs=-1, required=True)
 @FILES
 @TRUTH
-@click.option("--users", help="Column of the users, whose last rows SASRec counts.")
-@click.option("--seed", type=int, default=0, help="For the candidates that SASRec draws.")
+@option("--users", help="Column of the users, whose last rows SASRec counts.")
+@option("--seed", type=int, default=0, help="For the candidates that SASRec draws.")
 @ID
 @FORMAT
 def audit(
@@ -264,9 +256,9 @@ def audit(
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
 @source("preds")
 @source("target")
-@click.option("--year", type=click.IntRange(2023, 2025), default=2025, help="HuMob challenge.")
-@click.option("--units", type=click.Choice(["degrees", "km", "m", "cells"]), default="cells")
-@click.option(
+@option("--year", type=click.IntRange(2023, 2025), default=2025, help="HuMob challenge.")
+@option("--units", type=click.Choice(["degrees", "km", "m", "cells"]), default="cells")
+@option_to_read(
     "--on-missing",
     type=click.Choice(["raise", "count"]),
     default="raise",

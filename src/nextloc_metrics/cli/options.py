@@ -27,8 +27,30 @@ from nextloc_metrics.report.options import Options
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+#: the sections of a help page
+SECTIONS = ("Options", "Columns and files", "Metrics", "Groups and intervals", "Output")
+
+
+class SectionOption(click.Option):
+    """An option with its section of the help page."""
+
+    def __init__(self, *args: Any, section: str = SECTIONS[0], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+option = partial(click.option, cls=SectionOption)
+option_to_read = partial(option, section="Columns and files")
+option_to_write = partial(option, section="Output")
+
+
 def option_of(
-    name: str, more: str = "", written: str = "", kind: type = Options, **kwargs: Any
+    name: str,
+    more: str = "",
+    written: str = "",
+    kind: type = Options,
+    section: str = "Metrics",
+    **kwargs: Any,
 ) -> Callable[[Command], Command]:
     """Return an option for a field of a class; `more` is added to the help of the field.
 
@@ -37,11 +59,12 @@ def option_of(
     if not kwargs.get("multiple"):
         kwargs["default"] = kind.__dataclass_fields__[name].default  # type: ignore[attr-defined]
     written = written or "--" + name.replace("_", "-")
-    return click.option(written, name, help=f"{help_of(kind)[name]}{more}.", **kwargs)
+    text = f"{help_of(kind)[name]}{more}."
+    return option(written, name, help=text, section=section, **kwargs)
 
 
 # An option for a field of the table that is read.
-read_of = partial(option_of, kind=TableSource)
+read_of = partial(option_of, kind=TableSource, section="Columns and files")
 
 
 def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -156,20 +179,26 @@ FILES = options_of(
     read_of("on_error", type=click.Choice(["raise", "miss"])),
     read_of("on_missing", type=click.Choice(["raise", "miss"])),
 )
-GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
+GROUPS = option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="Column of groups; may be repeated.",
+    section="Groups and intervals",
+)
 METRICS = option_of(
     "metrics",
     ": what a function without arguments returns, of a module in the working folder",
     metavar="MODULE:FUNCTION",
 )
 SAMPLE = options_of(
-    option_of("cluster", "; a column"),
+    option_of("cluster", "; a column", section="Groups and intervals"),
     option_of("num_locations", type=int),
-    option_of("confidence_level", type=float),
+    option_of("confidence_level", type=float, section="Groups and intervals"),
     option_of("measures", "; may be repeated", "--measure", multiple=True),
     METRICS,
 )
-WORKERS = click.option(
+WORKERS = option_to_read(
     "--workers", type=click.IntRange(min=1), default=1, help="Processes that share the files."
 )
 TRUTH = options_of(
@@ -182,15 +211,15 @@ TRUTH = options_of(
 EVALUATING = options_of(
     FILES,
     TRUTH,
-    click.option("--grade", help="Column of grades in `--truth`."),
+    option_to_read("--grade", help="Column of grades in `--truth`."),
     GROUPS,
     SAMPLE,
-    click.option("--mask", help="Column of true or false; false leaves a query out."),
+    option_to_read("--mask", help="Column of true or false; false leaves a query out."),
     WORKERS,
-    click.option("--exclude", help="Column of lists of ids that are not ranked."),
+    option_to_read("--exclude", help="Column of lists of ids that are not ranked."),
     option_of("given", type=click.Choice(get_args(Given))),
     option_of("exempt_target", is_flag=True),
-    click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
+    option_to_read("--confidence", help="Column of confidences of answers, from 0 to 1."),
     option_of("train_counts", ": .npy, or text with a number per line", type=FILE),
     option_of(
         "locations",
@@ -199,28 +228,26 @@ EVALUATING = options_of(
         type=FILE,
     ),
 )
-FORMAT = click.option(
+FORMAT = option_to_write(
     "--format",
     "kind",
     type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
     default="text",
     help="Format of the output.",
 )
-GROUP_TABLE = click.option(
+GROUP_TABLE = option_to_write(
     "--group-table",
     type=OUTPUT,
     callback=_check_table,
     help="File for the values of each group, .csv or .parquet.",
 )
-ID = click.option(
-    "--id", "key", help="Column of keys that join the rows of the files, in any order."
-)
-OUT = click.option("--out", type=OUTPUT, help="Output file.")
-EXPLAIN = click.option(
+ID = option("--id", "key", help="Column of keys that join the rows of the files, in any order.")
+OUT = option_to_write("--out", type=OUTPUT, help="Output file.")
+EXPLAIN = option_to_read(
     "--explain", is_flag=True, help="Say from the first rows how PATH is understood, and stop."
 )
-SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
-FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
+SAVE = option_to_write("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
+FORCE = option_to_write("--force", is_flag=True, help="Overwrite existing files.")
 
 
 @dataclass(frozen=True)
