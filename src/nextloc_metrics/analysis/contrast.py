@@ -79,7 +79,7 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
     for sums_of_runs in repeated:
         runs = len(sums_of_runs)
         scale = unit / runs
-        off = sums_of_runs * runs - sums_of_runs.sum(0)  # integers are the same in any order of runs
+        off = sums_of_runs * runs - sums_of_runs.sum(0)  # integers: the order of runs has no effect
         run_means = off.sum(1) / total
         rows.append((off - run_means[:, None] * sizes) * scale)
         run += math.fsum((run_means * scale) ** 2) / (runs * (runs - 1))
