@@ -258,8 +258,7 @@ def longest_matches(rows: Any) -> Any:
     The lengths are int64 `[B, n]`. The strings of 1, 2, ... visits from all positions are compared
     in turn. The class of a string is the first position where it occurs, so equal strings have
     equal classes, and a string that is one visit longer is a pair of a class and an id. A position
-    whose string matches no other is left out of longer strings, so the work is the sum of the
-    lengths of all matches.
+    whose string matches no other is left out of longer strings: the work is the sum of lengths.
     """
     num_rows, size = rows.shape
     names, numbers = np.unique(rows, return_inverse=True)

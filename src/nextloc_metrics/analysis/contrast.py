@@ -79,15 +79,13 @@ def contrast(models: Sequence[Any], sizes: Any, unit: float) -> Contrast:
     for sums_of_runs in repeated:
         runs = len(sums_of_runs)
         scale = unit / runs
-        # these are integers, so the order of runs does not matter
-        off = sums_of_runs * runs - sums_of_runs.sum(0)
+        off = sums_of_runs * runs - sums_of_runs.sum(0)  # integers: the order of runs has no effect
         run_means = off.sum(1) / total
         rows.append((off - run_means[:, None] * sizes) * scale)
         run += math.fsum((run_means * scale) ** 2) / (runs * (runs - 1))
         changes += runs - 1
-    variances, user_freedom = cluster_variance(
-        torch.from_numpy(np.concatenate(rows)), torch.from_numpy(sizes).double()
-    )
+    deviations = torch.from_numpy(np.concatenate(rows))
+    variances, user_freedom = cluster_variance(deviations, torch.from_numpy(sizes).double())
     (users, *residuals), freedom = variances.tolist(), float(user_freedom)
     few: Few = ()
     if len(models) == 1 and users:  # the mean of one model is treated as in `of_clusters`
