@@ -83,7 +83,7 @@ class Comparison:
 class Pair(NamedTuple):
     """Two models on the same queries, ready for a test."""
 
-    found: Contrast
+    contrast: Contrast
     has_runs: bool  #: whether a model has several runs
     slack: int  #: how far rounding may move the sum of all differences, in units
     num_queries: int
@@ -97,7 +97,7 @@ class Pair(NamedTuple):
     @property
     def key(self) -> tuple[bytes, float, float, bool]:
         """A key that is equal for tests of the same scores."""
-        difference = self.found
+        difference = self.contrast
         sums = (difference.sums[0] - difference.sums[1]).tobytes()
         return sums, difference.mean, difference.variance, self.exchange is None
 
@@ -138,18 +138,18 @@ def decide(
     """Return the comparison of each pair; small p-values have up to `most` sign assignments."""
     least = min(_DRAWS, most)
     has_signs = [x for x in pairs if not x.has_runs and x.exchange is None]
-    paired = [PairedSums(x.found.sums, x.slack, x.rows) for x in has_signs]
+    paired = [PairedSums(x.contrast.sums, x.slack, x.rows) for x in has_signs]
     tests = iter(sign_tests(paired, least, most, seed))
     comparisons = []
-    freedoms = torch.tensor([pair.found.freedom for pair in pairs], dtype=torch.float64)
+    freedoms = torch.tensor([pair.contrast.freedom for pair in pairs], dtype=torch.float64)
     quantiles = t_quantile(confidence_level, freedoms).tolist()
     normal = NormalDist().inv_cdf((1 + confidence_level) / 2)
     for pair, quantile in zip(pairs, quantiles, strict=True):
-        mean, variance, freedom, *_ = pair.found
+        mean, variance, freedom, *_ = pair.contrast
         error = math.sqrt(variance) if variance >= 0 else math.nan
-        number = int(pair.found.sizes.sum())
+        number = int(pair.contrast.sizes.sum())
         low, high = interval_of(mean, quantile * error, quantile, pair.size, number)
-        independent = not pair.has_runs and number == len(pair.found.sizes) > 1
+        independent = not pair.has_runs and number == len(pair.contrast.sizes) > 1
         if pair.size == 1 and independent and pair.exchange is None:  # scores of 0 and 1
             low, high = tango_interval(pair.wins, pair.losses, number, normal)
         p_from: PValue = "t"

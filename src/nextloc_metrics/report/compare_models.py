@@ -362,9 +362,9 @@ def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[
         kept = ~(np.isnan(a).any(0) | np.isnan(b).any(0))
         errors = first.errors + second.errors
         pair = pair_up(a[:, kept], b[:, kept], second.clusters_of(kept), second.unit, errors)
-        sums = [shared.setdefault(of_model.tobytes(), of_model) for of_model in pair.found.sums]
-        keyed, rows = pair.found._replace(sums=sums), hash((key, kept.tobytes()))
-        pair = pair._replace(found=keyed, rows=rows)
+        sums = [shared.setdefault(of_model.tobytes(), of_model) for of_model in pair.contrast.sums]
+        keyed, rows = pair.contrast._replace(sums=sums), hash((key, kept.tobytes()))
+        pair = pair._replace(contrast=keyed, rows=rows)
         if key in second.f1:
             counted = torch.from_numpy(kept)
             decided = [[x[counted] for x in one.decided] for one in (first, second)]
