@@ -340,6 +340,20 @@ def test_what_is_no_table_is_named(name: str, data: bytes, tmp_path: Path) -> No
     assert run("score", str(tmp_path / name)).exit_code == 1
 
 
+@pytest.mark.parametrize("number", [2, 5000])  # more than is read at once
+@pytest.mark.parametrize("form", [".json", ".jsonl", ".json.gz"])
+def test_a_list_that_was_cut_behind_a_comma_is_named(
+    form: str, number: int, tmp_path: Path
+) -> None:
+    """All its rows are whole, and one that has its end is read, whatever blanks follow."""
+    path, rows = tmp_path / f"a{form}", '{"preds": [3, 1], "target": 3},\n' * number
+    pack = gzip.compress if form == ".json.gz" else bytes
+    path.write_bytes(pack(f"[{rows[:-1]}".encode()))
+    check_refused(path, re.escape(path.name))
+    path.write_bytes(pack(f"[{rows[:-2]}]\n\n".encode()))
+    assert evaluated(path).card["queries"] == number
+
+
 @pytest.mark.parametrize("form", [".csv", ".tsv", ".csv.gz"])
 @pytest.mark.parametrize("end", ["", "\n"])
 def test_no_last_line_is_dropped(form: str, end: str, tmp_path: Path) -> None:

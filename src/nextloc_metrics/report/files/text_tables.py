@@ -9,12 +9,14 @@ import codecs
 import csv
 import io
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial, reduce
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, short, wrong_cell
@@ -116,7 +118,9 @@ def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[F
     """Read records, one per line, in a list or over several lines; strings lose their quotes."""
     with open_bytes(file) as opened:
         start = opened.read(_START)
-    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+        text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+        if text[:1] == b"[":
+            _check_end(file, start, opened)
     if not text:
         return
     form = "newline_delimited" if suffix_of(file) != ".json" else "unstructured"
@@ -146,6 +150,21 @@ def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[F
             row = refused.is_valid().index(True).as_py()
             raise _refusal(part, row, names[refused[row].as_py()], holds)
         yield part
+
+
+def _check_end(file: str, start: bytes, opened: Any) -> None:
+    """Raise if a list in JSON has no end: DuckDB reads one that was cut behind a comma."""
+    end = start
+    if len(start) == _START and opened.seekable() and suffix_of(file) == Path(file).suffix:
+        opened.seek(-_START, os.SEEK_END)
+    while more := opened.read(_START):  # all of a compressed file, the end of others
+        end = end[-_START:] + more
+    text = end.rstrip()[-40:].decode("utf-8", "replace")
+    if text[-1:] != "]":
+        raise ValueError(
+            f"{file} must be a list of JSON that ends with ], got {short(text)}; it was cut, or "
+            "other text follows."
+        )
 
 
 def _keys_of_lines(text: bytes) -> list[str]:
