@@ -103,7 +103,7 @@ def by_group(
     """Draw a metric of every group, or of every decile, for several models in one panel.
 
     One model is drawn as bars, several as dots, with the intervals that the metric has. The number
-    of queries is written beside the name of every group. More than thirty groups are drawn as a
+    of queries is written with the name of every group. More than thirty groups are drawn as a
     histogram of their values.
 
     Args:

@@ -385,7 +385,7 @@ def test_a_histogram_goes_up_to_the_highest_value() -> None:
 
 @pytest.mark.parametrize(
     ("names", "turned"),
-    [("abcdef", 0), ([*"abcde", "a long name"], 0), ([*"abcdefghijk", "a long name"], 90)],
+    [("abcdef", 0), ([*"abcde", "a long name"], 0), ([*"abcdefghijklmno", "a long name"], 90)],
 )
 def test_a_long_name_of_a_group_turns_the_names(names: Sequence[str], turned: int) -> None:
     """Where one does not fit beside the others."""

@@ -71,22 +71,22 @@ def draw_groups(
 
 
 def _name_groups(axes: Any, labels: Sequence[str], numbers: Sequence[Sequence[float]]) -> None:
-    """Write the labels below the groups, with the numbers of queries; upright if they overlap."""
+    """Write the labels below the groups, with the numbers of queries; upright if they are wide."""
     names = [textwrap.fill(x, _WIDE, max_lines=2, placeholder="…") for x in labels]
     if numbers:
         counted = [dict.fromkeys(f"{int(x):,}" for x in of) for of in zip(*numbers, strict=True)]
         names = [f"{name}\n({' / '.join(of)})" for name, of in zip(names, counted, strict=True)]
     axes.set_xticks(range(len(names)), names)
-    if _room(axes) < 1:
+    if _room(axes) < 0.8:
         # Two lines at most, as those of neighbours stand side by side.
         axes.set_xticklabels([textwrap.fill(x, max(_WIDE, 2 * len(x) // 3)) for x in names])
         axes.tick_params(axis="x", rotation=90)
-        axes.tick_params(axis="x", labelsize=8 * min(1, _room(axes)))
+    axes.tick_params(axis="x", labelsize=8 * min(1, _room(axes)))
 
 
 def _room(axes: Any) -> float:
     """Return how much wider all labels below the axes may be, with a gap between neighbours."""
-    widths = [1.1 * label.get_window_extent().width for label in axes.get_xticklabels()]
+    widths = [1.15 * label.get_window_extent().width for label in axes.get_xticklabels()]
     across = 2 * axes.bbox.width / (len(widths) + 0.2)
     return float(across / max(map(sum, pairwise(widths)), default=across))
 

@@ -208,7 +208,7 @@ def add_note(axes: Any, *parts: str) -> None:
     if text:
         note = axes.annotate(text, (0.5, 0), (0, -3), xycoords=("axes fraction", below), **look)
         # Some lines have wider characters, and the label of the y axis may become two lines.
-        room = 0.95 * axes.bbox.width / note.get_window_extent().width
+        room = 0.9 * axes.bbox.width / note.get_window_extent().width
         note.set_text(textwrap.fill(text, max(20, int(room * len(text)))))
 
 
