@@ -67,7 +67,7 @@ def main() -> None:
     data = read_or_simulate(options.data, options.limit)
     models = {"most visited": MostVisited(data), "Markov": Markov(data)}
     with plotting.style():
-        figure = Figure(figsize=(6.4, 6.5), layout="constrained")
+        figure = Figure(figsize=(7.6, 6.5), layout="constrained")
         panels = figure.subplots(2)
     titles = {
         "mass": "by mass: every bin has about a tenth of the training visits",
@@ -80,7 +80,7 @@ def main() -> None:
             metrics, drawn[name] = evaluate(model, data, bins)
             print(f"\n{name}, by={by!r}\n{format_table(metrics, drawn[name])}", flush=True)
         plotting.by_group(drawn, ax=ax)
-        ax.set_title(titles[by])
+        ax.set_title(titles[by], size="small")
     options.output.parent.mkdir(parents=True, exist_ok=True)
     plotting.save(figure, options.output)
     print(f"\nPicture: {options.output}")

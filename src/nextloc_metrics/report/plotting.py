@@ -103,7 +103,7 @@ def by_group(
     """Draw a metric of every group, or of every decile, for several models in one panel.
 
     One model is drawn as bars, several as dots, with the intervals that the metric has. The number
-    of queries is written beside the name of every group. More than thirty groups are drawn as a
+    of queries is written with the name of every group. More than thirty groups are drawn as a
     histogram of their values.
 
     Args:
@@ -242,36 +242,27 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     else:
         most = int(numbers.max())
         sizes = 4 + 200 * numbers[seen] / most
-        drawn = axes.scatter(
-            *points.T.numpy(),
-            s=sizes.numpy(),
-            c=values[seen].numpy(),
-            cmap=_COLORS,
-            edgecolors="black",
-            linewidths=0.3,
-        )
-        counts = drawn.legend_elements("sizes", 3, "{x:,g}", lambda size: (size - 4) * most / 200)
-        axes.legend(*counts, title="queries", loc="upper left", bbox_to_anchor=(1, 1))
+        look: Any = {"cmap": _COLORS, "edgecolors": "black", "linewidths": 0.3}
+        drawn = axes.scatter(*points.T.numpy(), sizes.numpy(), values[seen].numpy(), **look)
+        shown: Any = {"func": lambda size: (size - 4) * most / 200, "color": "0.5"}
+        add_legend(axes, drawn.legend_elements("sizes", 3, "{x:,g}", **shown), "queries")
     drawn.set_clim(scale.lower, scale.upper)
-    axes.set(aspect="equal", xlabel="km to the east", ylabel="km to the north")
+    axes.set(adjustable="datalim", aspect="equal", xlabel="km to the east")
+    axes.set_ylabel("km to the north", wrap=True)
     scale.label(figure.colorbar(drawn, ax=axes, shrink=0.8).ax.yaxis)
     return figure, axes
 
 
 def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -> Any:
-    low, high = points.amin(0).tolist(), points.amax(0).tolist()
-    options = {"gridsize": 45, "extent": (low[0], high[0], low[1], high[1]), "linewidths": 0.2}
-    x, y = points.T.numpy()
+    weighted = torch.stack([numbers * values, numbers], 1).numpy()
 
-    def total(weights: Tensor) -> Any:
-        return axes.hexbin(x, y, C=weights.numpy(), reduce_C_function=sum, **options)
+    def mean(places: Any) -> Any:
+        total, queries = sum(weighted[int(place)] for place in places)
+        return total / queries
 
-    queries = total(numbers)
-    drawn = total(numbers * values)
-    drawn.set_array(drawn.get_array() / queries.get_array())
-    queries.remove()
-    drawn.set_cmap(_COLORS)
-    return drawn
+    options: Any = {"gridsize": 45, "linewidths": 0.2, "cmap": _COLORS}
+    places = torch.arange(len(points)).numpy()
+    return axes.hexbin(*points.T.numpy(), C=places, reduce_C_function=mean, **options)
 
 
 @style()
@@ -309,7 +300,7 @@ def reliability(
         make = "make it with `probability_metrics(given=...)`"
         metric = next(iter(members_of(name, own, CalibrationError, make).values()))
         found[name] = _bins_of(metric, confidence_level)
-    figure, axes = make_axes(ax, 4.2, 3.6)
+    figure, axes = make_axes(ax, 4.2 if len(found) == 1 else 5.4, 3.6)
     for (name, (bins, bounds)), look in zip(found.items(), looks(found).values(), strict=True):
         sure = bins.confidence.tolist()
         look.draw_dots(axes, sure, bins.accuracy.tolist(), name, bounds, "y")
@@ -318,8 +309,7 @@ def reliability(
                 at: Any = {"textcoords": "offset points", "ha": "center"}
                 axes.annotate(f"{number:,.0f}", (x, top), (0, 2), **at)
     axes.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1.08)
+    axes.set(xlim=(0, 1), ylim=(0, 1.08))
     for axis, label in ((axes.xaxis, "confidence"), (axes.yaxis, "accuracy")):
         Scale(label, 0, 1).label(axis)
     add_legend(axes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from nextloc_metrics import (
     probability_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, LOCATIONS, updated
 
@@ -382,16 +383,72 @@ def test_a_histogram_goes_up_to_the_highest_value() -> None:
     assert number[1:50:2].sum() == 30
 
 
-@pytest.mark.parametrize(("name", "turned"), [("f", 0), ("a long name", 90)])
-def test_a_long_name_of_a_group_turns_the_names(name: str, turned: int) -> None:
+@pytest.mark.parametrize(
+    ("names", "turned"),
+    [("abcdef", 0), ([*"abcde", "a long name"], 0), ([*"abcdefghijklmno", "a long name"], 90)],
+)
+def test_a_long_name_of_a_group_turns_the_names(names: Sequence[str], turned: int) -> None:
     """Where one does not fit beside the others."""
-    names = [*"abcde", name]
+    names, number = [*names], len(names)
     metric = Grouped(AccuracyAtK(1), labels=names, by="city")
     metric.update(
-        torch.zeros(6, 1, dtype=torch.long), torch.zeros(6, dtype=torch.long), groups=names
+        torch.zeros(number, 1, dtype=torch.long),
+        torch.zeros(number, dtype=torch.long),
+        groups=names,
     )
     _, axes = plotting.by_group(metric)
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {turned}
+
+
+def calibrated() -> dict[str, Any]:
+    """Confidences of two models."""
+    scores, target = batch()
+    made = {name: probability_metrics(given="logits") for name in ("most visited", "Markov")}
+    for slope, metrics in enumerate(made.values(), 1):
+        metrics.update(slope * scores, target)
+    return made
+
+
+def located(ax: Any) -> Any:
+    """A map of a few locations."""
+    metric = Grouped(AccuracyAtK(1), LOCATIONS)
+    metric.update(*batch(), groups=batch()[1])
+    return plotting.error_map(metric, Locations([*range(LOCATIONS)], [*range(LOCATIONS)]), ax=ax)
+
+
+#: the five pictures of two models
+FIVE: dict[str, Callable[[Any], Any]] = {
+    "side_by_side": lambda ax: plotting.side_by_side(models(collection, 60, 30), ax=ax),
+    "within k": lambda ax: plotting.accuracy_within_k(models(every_k, 9, 9), ax=ax),
+    "deciles": lambda ax: plotting.by_group(
+        {"most visited": deciles(DecileNDCG, k=2), "Markov": deciles(DecileNDCG, k=1)}, ax=ax
+    ),
+    "users": lambda ax: plotting.by_group(models(grouped, 99, 99, by="user"), ax=ax),
+    "reliability": lambda ax: plotting.reliability(calibrated(), ax=ax),
+    "map": located,
+}
+
+
+@pytest.mark.parametrize("theme", ["default", "dark_background"])
+@pytest.mark.parametrize("size", [None, (3.4, 3), (10, 3.6)], ids=["own", "narrow", "wide"])
+@pytest.mark.parametrize("name", FIVE)
+def test_pictures_fit_in_every_form(name: str, size: Any, theme: str) -> None:
+    """Nothing is cut, no text overlaps another, and each colour is seen on the background."""
+    with pyplot.style.context(theme):
+        ax = None
+        if size is not None:
+            with plotting.style():
+                ax = pyplot.subplots(figsize=size, layout="constrained")[1]
+        axes = drawn(FIVE[name](ax))
+    seen = [text.get_color() for text in axes.texts] + [line.get_color() for line in axes.lines]
+    for color in {*seen}:
+        assert abs(lightness(color) - lightness(axes.get_facecolor())) > 0.28, color
+
+
+def lightness(color: Any) -> float:
+    """How light a colour is, from 0 to 1."""
+    red, green, blue = matplotlib.colors.to_rgb(color)
+    return float(0.299 * red + 0.587 * green + 0.114 * blue)
 
 
 def none() -> RankingCollection:

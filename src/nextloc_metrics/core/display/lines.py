@@ -51,8 +51,8 @@ def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "
     absent = "" if level is None else _explain_absent(models, names)
     limits = (0, 1) if fractions else (None, None)
     notes = footnotes_of(chain.from_iterable(every.values()))
-    Scale(interval, *limits).finish(axes, "x", queries, absent, *notes)
     add_legend(axes)
+    Scale(interval, *limits).finish(axes, "x", queries, absent, *notes)
     return figure, axes
 
 
@@ -82,6 +82,6 @@ def draw_bands(
         options = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
         options |= {"markevery": max(1, len(places) // _MARKED), "label": name or None}
         axes.plot(places, [one.value for one in curves[name].values()], **options, clip_on=False)
-    scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", queries, from_lowest=True)
     add_legend(axes)
+    scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", queries, from_lowest=True)
     return figure, axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +15,10 @@ from nextloc_metrics.core.display.reading import plural
 from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import describe, extra, short
 
-# The colours differ in lightness by 9 % or more, so they differ in grey and for the colour-blind.
-COLORS = ("#004488", "#DDAA33", "#BB5566", "#000000", "#6699CC", "#117733")
+# The colours differ in lightness by 9 % or more, so they differ in grey and for the colour-blind;
+# on black, the blues are exchanged, and white is in the place of black.
+_ON_WHITE = ("#004488", "#DDAA33", "#BB5566", "#000000", "#6699CC", "#117733")
+_ON_BLACK = ("#6699CC", "#DDAA33", "#BB5566", "#FFFFFF", "#004488", "#117733")
 MARKERS = "os^DvP"
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (8, 3)), (0, (6, 1.5, 1, 1.5, 1, 1.5)))
 
@@ -28,7 +30,8 @@ _STYLE: dict[str, Any] = {
     "axes.titlesize": "medium",
     "errorbar.capsize": 2,
     "font.size": _SIZE,
-    "grid.color": "0.88",
+    "grid.alpha": 0.3,  # is seen on white and on black
+    "grid.color": "0.5",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "lines.markersize": 4.5,
@@ -47,8 +50,12 @@ _FORMATS: dict[str, dict[str, Any]] = {
     ".pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
 }
 
-# The width of a character in points, and the most characters of a name on a line.
-_CHARACTER, LONGEST = 4.9, 24
+
+def palette() -> tuple[str, ...]:
+    """Return the colours that are seen on the background that matplotlib is set to."""
+    from matplotlib.colors import to_rgb
+
+    return _ON_BLACK if max(to_rgb(import_pyplot().rcParams["axes.facecolor"])) < 0.5 else _ON_WHITE
 
 
 @contextmanager
@@ -68,7 +75,7 @@ def style() -> Iterator[None]:
     pyplot = import_pyplot()
     from cycler import cycler
 
-    cycle = cycler(color=COLORS) + cycler(linestyle=DASHES)
+    cycle = cycler(color=palette()) + cycler(linestyle=DASHES)
     changed = {**_STYLE, "axes.prop_cycle": cycle}
     before = {name: pyplot.rcParams[name] for name in changed}
     # `rc_context` would restore all parameters, also those that a notebook's backend has set when
@@ -135,23 +142,26 @@ class Look(NamedTuple):
     dash: Any
     shift: float  #: how far from the middle of a group it is, between -1/2 and 1/2
 
-    def draw_dots(
-        self, axes: Any, x: Any, y: Any, label: str, bounds: Any, which: str, **options: Any
-    ) -> None:
+    def draw_dots(self, axes: Any, x: Any, y: Any, label: str, bounds: Any, which: str) -> None:
         """Draw a dot for every value, with the bounds of its interval along the axis `which`."""
-        whiskers = None if bounds is None else errors(x if which == "x" else y, bounds)
-        options = {f"{which}err": whiskers, "clip_on": False, "elinewidth": 1.2} | options
-        axes.errorbar(x, y, fmt=self.marker, color=self.color, label=label or None, **options)
+        options: Any = {"fmt": self.marker, "color": self.color, "elinewidth": 1.2}
+        if bounds is not None:
+            low, high = torch.tensor(bounds, dtype=torch.float64).reshape(-1, 2).T
+            middle = torch.tensor(x if which == "x" else y, dtype=torch.float64)
+            both = torch.stack([middle - low, high - middle])
+            options[f"{which}err"] = both.clamp(min=0).numpy()
+        axes.errorbar(x, y, label=label or None, clip_on=False, **options)
 
 
 def looks(names: Collection[str]) -> dict[str, Look]:
     """Return a look for each of several names; neighbours differ in colour, marker and dash."""
-    size = len(COLORS)
+    colors = palette()
+    size = len(colors)
     chosen = {}
     for i, name in enumerate(names):
         other = (i + i // size) % size  # another marker and dash in every round of colours
         shift = (i + 0.5) / len(names) - 0.5
-        chosen[name] = Look(COLORS[i % size], MARKERS[other], DASHES[other], shift)
+        chosen[name] = Look(colors[i % size], MARKERS[other], DASHES[other], shift)
     return chosen
 
 
@@ -164,7 +174,7 @@ class Scale(NamedTuple):
 
     def label(self, axis: Any) -> None:
         """Name an axis, and write its fractions as percent."""
-        axis.set_label_text(self.name)
+        axis.set_label_text(self.name, wrap=True)
         if self.upper == 1:
             axis.set_major_formatter(lambda value, _place: f"{100 * value:.6g} %")
 
@@ -186,46 +196,33 @@ class Scale(NamedTuple):
         high = high if self.upper is None else min(high, self.upper)
         getattr(axes, f"set_{which}lim")(low, high)
         axes.grid(axis="both" if which == "x" else which)
+        axes.figure.figure.draw_without_rendering()  # gives axes and labels their widths
         add_note(axes, *notes)
 
 
 def add_note(axes: Any, *parts: str) -> None:
-    """Write what the picture does not show below the label of the x axis."""
-    labels = text_width([label.get_text() for label in axes.get_yticklabels()])
-    width = max(20, int((points_across(axes) - labels) / _CHARACTER))
-    text = textwrap.fill("; ".join(filter(None, parts)), width)
-    look: Any = {"textcoords": "offset points", "ha": "center", "va": "top", "color": "0.35"}
+    """Write what the picture does not show below the label of the x axis, as wide as the axes."""
+    text = "; ".join(filter(None, parts)).replace(" %", "\N{NO-BREAK SPACE}%")
+    below = axes.xaxis.label if axes.xaxis.get_visible() else "axes fraction"
+    look: Any = {"textcoords": "offset points", "ha": "center", "va": "top", "color": "0.45"}
     if text:
-        below = axes.xaxis.label if axes.xaxis.get_visible() else "axes fraction"
-        axes.annotate(text, (0.5, 0), (0, -3), xycoords=below, **look)
+        note = axes.annotate(text, (0.5, 0), (0, -3), xycoords=("axes fraction", below), **look)
+        # Some lines have wider characters, and the label of the y axis may become two lines.
+        room = 0.9 * axes.bbox.width / note.get_window_extent().width
+        note.set_text(textwrap.fill(text, max(20, int(room * len(text)))))
 
 
-def add_legend(axes: Any) -> None:
-    """Name what is drawn, beside the axes, where it hides nothing."""
-    handles, labels = axes.get_legend_handles_labels()
+def add_legend(axes: Any, named: Any = None, title: str = "") -> None:
+    """Name what is drawn where it hides nothing: beside the axes, in narrow figures above them."""
+    handles, labels = named or axes.get_legend_handles_labels()
+    longest, place = 24, {"loc": "upper left", "bbox_to_anchor": (1, 1), "ncols": 1}
+    if axes.figure.bbox.width < 5 * axes.figure.dpi:  # five inches
+        longest, place = 14, {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}
     if labels:
-        labels = [textwrap.fill(label, LONGEST) for label in labels]
-        axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def points_across(axes: Any) -> float:
-    """Return about how wide axes are, in points, before they are laid out."""
-    share = axes.get_position().width / 0.775  # the axes' share of the figure's width
-    return float(axes.figure.get_figwidth() * 72 * 0.85 * share)
-
-
-def text_width(labels: Sequence[str]) -> float:
-    """Return about how wide the widest of several labels is, in points."""
-    return max(map(len, labels), default=0) * _CHARACTER
+        labels = [textwrap.fill(label, longest) for label in labels]
+        axes.legend(handles, labels, title=title, **place)
 
 
 def count(number: int, noun: str) -> str:
     """Write a number of things."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
-
-
-def errors(values: Sequence[float], bounds: Sequence[Sequence[float]]) -> Any:
-    """Return the distances of the bounds from the values, below and above."""
-    ends = torch.tensor(bounds, dtype=torch.float64).reshape(-1, 2).T
-    middle = torch.tensor(values, dtype=torch.float64)
-    return torch.stack([middle - ends[0], ends[1] - middle]).clamp(min=0).numpy()
