@@ -445,6 +445,19 @@ def test_pictures_fit_in_every_form(name: str, size: Any, theme: str) -> None:
         assert abs(lightness(color) - lightness(axes.get_facecolor())) > 0.28, color
 
 
+@pytest.mark.parametrize("parts", [False, True], ids=["panels", "parts of a figure"])
+def test_panels_share_the_width_of_a_figure(parts: bool) -> None:
+    """Long notes and legends of one panel leave room for the other."""
+    figure = pyplot.figure(figsize=(9, 3.6), layout="constrained")
+    both = [part.subplots() for part in figure.subfigures(1, 2)] if parts else figure.subplots(1, 2)
+    for ax in both:
+        FIVE["deciles"](ax)
+    figure.draw_without_rendering()
+    shares = [ax.get_window_extent().width / figure.bbox.width for ax in both]
+    assert shares[0] == pytest.approx(shares[1], abs=0.03)
+    assert min(shares) > 0.25
+
+
 def lightness(color: Any) -> float:
     """How light a colour is, from 0 to 1."""
     red, green, blue = matplotlib.colors.to_rgb(color)
