@@ -81,8 +81,8 @@ Rows = list[Sequence[object]]
 
 def table(head: Sequence[str], rows: Rows) -> str:
     """Write a table, numbers with four decimals."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+    first, *others = (f"| {' | '.join(map(_cell, line))} |" for line in [head, *rows])
+    return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
 def _cell(entry: object) -> str:
