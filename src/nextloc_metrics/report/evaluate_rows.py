@@ -279,7 +279,7 @@ def _count_shares(rows: TableRows, workers: int, empty: Callable[[], Evaluator])
     try:
         parts = run(partial(_count_files, empty=uncounted), shares, workers)
     except ReadAgainError as error:
-        setattr(rows, error.found, True)
+        setattr(rows, error.attribute, True)
         return _count_shares(rows, workers, empty)
     for _, ids in parts:
         rows.ids.merge(ids)

@@ -62,7 +62,7 @@ def open_rows_of(source: TableSource, names: Roles, **further: Any) -> TableRows
             table = partition.concat([table, partition.table_of_bytes(targets)])
             opened = TableRows(table, names, **row_options, reader=reader)
             for part in opened.source.parts(names.all):
-                opened.look_at(part)
+                opened.note_targets(part)
     empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 
