@@ -1,4 +1,4 @@
-"""What an evaluation counts beside values, for its card, and what it notes of lists."""
+"""The counts of an evaluation for its card, and its notes on lists."""
 
 from __future__ import annotations
 
@@ -120,10 +120,7 @@ def cut_by_lists(
 def mark_cuts(
     columns: Mapping[str, Mapping[str, Reading]], cuts: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Reading]]:
-    """Add footnotes to values where the lists of models end at different ranks.
-
-    `cuts` has the result of `cut_by_lists` of each model.
-    """
+    """Add footnotes where lists of models end at different ranks, by `cut_by_lists` of each."""
     marked = {model: dict(readings) for model, readings in columns.items()}
     for key in next(iter(columns.values())):
         texts = {model: cuts[model].get(key, "") for model in columns}

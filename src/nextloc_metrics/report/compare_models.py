@@ -203,10 +203,7 @@ def is_table(model: Any) -> bool:
 
 
 def _read_sources(sources: Mapping[str, Any], cluster: str | None, key: str | None) -> Any:
-    """Return the predictions of sources, the target, the groups of `cluster`, and the counts.
-
-    The counts are by model; those that are 0 are left out.
-    """
+    """Return predictions, the target, groups of `cluster`, and counts above 0, by source."""
     tables = read_same(sources, [] if cluster is None else [cluster], key)
     first = next(iter(tables.values()))
     if first.grades is not None:
@@ -255,11 +252,10 @@ def _score_models(
     all_scores = torch.stack([scores.double() for _, scores in read.values()])
     if not len(first):
         raise ValueError("`models` must have scores of at least one query, got none.")
-    is_finite = all_scores.isfinite()
-    if not bool(is_finite.all()):
+    if len(wrong := (~all_scores.isfinite()).any(0).nonzero()):
         raise ValueError(
             "`models` must have finite scores, got NaN or infinity for query "
-            f"{int((~is_finite).any(0).nonzero()[0])}; leave it out of all."
+            f"{int(wrong[0])}; leave it out of all."
         )
     rows = torch.zeros(len(first), 1, dtype=torch.int64)
     kinds = read_rows(Batch(rows, rows[:, 0], groups=groups)).kinds
@@ -288,7 +284,7 @@ def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
     if isinstance(scores, PerQueryScores):
         scores = scores.compute()
     if isinstance(scores, QueryScores):
-        ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # of one query, a scalar
+        ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query has scalars
     if not isinstance(scores, Tensor) or scores.ndim != 1:
         raise TypeError(
             f"`models` must be predictions with a `target`, or each a PerQueryScores, the result "
@@ -352,11 +348,7 @@ def _test_families(
     pairs: Mapping[PairNames, Mapping[str, Pair]], families: Sequence[Sequence[str]],
     level: float, seed: int,
 ) -> tuple[Any, Any, dict[str, int], int]:  # fmt: skip
-    """Test the pairs of each family of metrics, for which p-values are corrected together.
-
-    Returned are comparisons and corrected p-values, by pair and metric, the number of tests of each
-    metric, and the most random draws of a test.
-    """
+    """Test each family; return tests, corrected p-values, numbers of tests, and the most draws."""
     comparisons: dict[PairNames, dict[str, Comparison]] = {x: {} for x in pairs}
     corrected: dict[PairNames, dict[str, float]] = {x: {} for x in pairs}
     num_tests, draws = dict[str, int](), 0
@@ -371,10 +363,7 @@ def _test_families(
 
 
 def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[str, Pair]:
-    """Pair the scores of two models by metric, for the queries that count for both.
-
-    Equal sums of several pairs are stored once, in `shared`.
-    """
+    """Pair scores of two models by metric, for queries of both; `shared` stores equal sums once."""
     pairs = {}
     for key, b in second.scores.items():
         a = first.scores[key]
@@ -392,7 +381,7 @@ def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[
                 both = decided[0][0], decided[1][0]
                 exchange = Exchange(second.f1[key], target, both, second.clusters_of(kept))
             is_right = (torch.stack([x == target for x in runs]) for runs in decided)
-            share, other_share = (x.double().mean(0) for x in is_right)  # of runs, for each query
+            share, other_share = (x.double().mean(0) for x in is_right)  # of runs that hit
             wins, losses = int((other_share > share).sum()), int((other_share < share).sum())
             pair = pair._replace(wins=wins, losses=losses, size=1.0, exchange=exchange)
             pair = pair._replace(effect_size=math.nan)

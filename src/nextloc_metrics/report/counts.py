@@ -70,8 +70,7 @@ class Counted:
         self._rows: list[tuple[str, Any]] = []  # name and metric of each row of the first table
         self.user_parts: dict[str, Parts] = {}  # the collections of each `Part` of the user
         self._members: dict[str, Any] = {}  # the metrics of all collections, by state in a file
-        # a plan for the model's predictions, at None, and one for each ranking in their place
-        self._plans: dict[Feed | None, Plan] = {}
+        self._plans: dict[Feed | None, Plan] = {}  # by feed; None for the model's predictions
         if setting.form is not None:
             self._make_parts(setting)
 
@@ -101,10 +100,7 @@ class Counted:
         self.headline = table[""]
 
     def add(self, chunks: Iterable[Batch], counts: Mapping[str, int] | None = None) -> None:
-        """Count the queries of chunks of rows, or raise and change nothing.
-
-        `counts` are added to the card.
-        """
+        """Count the queries of chunks, or raise and change nothing; add `counts` to the card."""
         card, longest = self.card.copy(), self.longest
         states = [(member, member.held()) for member in self._members.values()]
         names, keys = dict(self.names), dict(self._keys)

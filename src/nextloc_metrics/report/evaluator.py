@@ -121,10 +121,10 @@ class Evaluator:
             mask: False leaves a query out.
             groups: by name, the group of each query.
             exclude: candidates that are not ranked.
-            confidence: of lists, that of the first id.
+            confidence: for lists, the confidence of the first id.
             grade: the grades of the ids in `target`.
-            counts: what only the reader of the rows knows, for the card: the numbers of
-                `broken_answers`, unreadable ones that count as misses, `missing` answers,
+            counts: counts for the card that only the reader of the rows can make: of
+                `broken_answers`, which are unreadable and count as misses, `missing` answers,
                 `missing_targets`, `repeated_items`, and predictions `without_truth`.
         """
         batch = preds
@@ -146,23 +146,17 @@ class Evaluator:
                 "other batches to a new `Evaluator`."
             )
         first, second = self._counts.setting, other._counts.setting
-        if first.form is None and second.form is not None:
-            first = first.of_form(second.form)
-        elif second.form is None and first.form is not None:
-            second = second.of_form(first.form)
+        if form := first.form or second.form:  # an evaluator without a batch has no form
+            first, second = (x if x.form else x.of_form(form) for x in (first, second))
         check_alike("this evaluator", first, "the other", second)
-        form = other._counts.setting.form
-        if form is not None:  # without a form, the other has no counts
-            counts = self._counts_of_form(form)
+        if other._counts.setting.form is not None:
+            counts = self._counts_of_form(other._counts.setting.form)
             counts.merge(other._counts)
             self._counts = counts
         return self
 
     def _counts_of_form(self, form: Form) -> Counted:
-        """Return counts to which batches of a form can be added; raise if the form is another.
-
-        They are a copy if a result reads the counts so far.
-        """
+        """Return the counts for a batch of this form; a copy if a result reads those so far."""
         counts = self._counts
         if counts.setting.form is None:
             return Counted(counts.setting.of_form(form))
@@ -172,10 +166,7 @@ class Evaluator:
         return self._counts
 
     def result(self) -> Evaluation:
-        """Return the evaluation of all queries that were added.
-
-        Without a batch, a `ValueError` is raised.
-        """
+        """Return the evaluation of all queries that were added; raise if there was no batch."""
         if self._counts.setting.form is None:
             raise ValueError(
                 "`update` must be called before `result`, with a batch of 0 or more rows."

@@ -140,10 +140,7 @@ def make_references(setting: Setting, table: Parts) -> Iterator[tuple[Feed, Part
 
 
 def _feed_of(row: Tensor, locations: Locations | None) -> Feed:
-    """Return the feed that gives one row of scores to all queries.
-
-    Ids without coordinates, such as padding, are no candidates.
-    """
+    """Return the feed of one row of scores for all queries, -inf for ids without coordinates."""
     if locations is not None:
         missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
         row = row.index_fill(1, missing, -torch.inf)

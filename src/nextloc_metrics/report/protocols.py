@@ -1,8 +1,7 @@
 """The values that five other codebases print for the same scores, and an audit of them.
 
 Each function calls the operation by which its codebase orders the candidates. Therefore, tied
-candidates and NaN get the ranks that they get in that code on this machine. Values have the names
-that the code prints.
+candidates and NaN get the ranks of that code on this machine. Values have the names of the code.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
             units = np.floor(scores[key][:, kept] / first.unit + 0.5).astype(np.int64)
             sums, sizes = sum_by(first.clusters_of(kept), units)
             estimate = contrast([sums], sizes, first.unit).estimate()
-            if key in first.f1:  # without an interval of one run, 0 is NaN; shares are no hits
+            if key in first.f1:  # if a run has no interval, 0 is NaN; shares are no hits
                 zero = 0 * sum(sum(run.columns[key].bounds or ()) for run in runs)
                 estimate = estimate._replace(few=(), effective=estimate.effective + zero)
             bounds = ends_of(estimate, level)

@@ -1,9 +1,8 @@
 """The comparison of two evaluations of different queries, such as those of two days.
 
 The interval of the difference is made of the intervals of the two values (Newcombe's method 10,
-MOVER). The distances from a value to the ends of its interval are taken as errors, and are added as
-squares. Errors of users in both evaluations are correlated; the correlation is that of what each
-user adds to the two values.
+MOVER): the distances from a value to the ends of its interval add up as errors do. Errors of users
+that are in both evaluations are correlated; this is the correlation of what users add to values.
 
 Sources: R. G. Newcombe, "Interval estimation for the difference between independent proportions",
 Statistics in Medicine 17, 1998; G. Y. Zou, "Toward using confidence intervals to compare

@@ -62,10 +62,7 @@ class TrajectoryEvaluation(Result):
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {
-            name: exact.moments(metric.group_sums)[0] * metric.score_factor
-            for name, metric in self._by_user
-        }
+        values = {x: exact.moments(y.group_sums)[0] * y.score_factor for x, y in self._by_user}
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()

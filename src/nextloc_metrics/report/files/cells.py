@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.keys import LIMIT, key_of_other, keys_of_texts, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, hashed_keys, keys_of_texts, read_keys
 from nextloc_metrics.core.queries.messages import as_column, short
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
 from nextloc_metrics.report.files.texts import scan_python
@@ -219,10 +219,7 @@ def keys_of_arrow(text: Any) -> Any:
 
 
 def keys_of_text(text: Any, reading: CellReading, in_list: bool = False) -> tuple[Any, Any]:
-    """Return the key of each text of Arrow, and which texts are no ids; equal texts are read once.
-
-    In a list, text that looks like a number in another form, or like a gap, is a name.
-    """
+    """Return the keys of text, and which texts are no ids; in a list, suspect text is a name."""
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
     distinct = plain(encoded.dictionary)
     keys = _keys_of_distinct(distinct, reading, True)
@@ -241,11 +238,11 @@ def keys_of_text(text: Any, reading: CellReading, in_list: bool = False) -> tupl
 
 
 def _keys_of_distinct(text: Any, reading: CellReading, are_names: Any) -> Any:
-    """Return the key of each text; with a type, numbers below 0 are names, if they may be names."""
+    """Return the key of each text; in a typed column, numbers below 0 that do not pad are names."""
     keys = keys_of_arrow(text)
     if not reading.untyped:
         is_name = (keys < 0) & ~np.isin(keys, [*reading.pads]) & are_names
-        keys = np.where(is_name, key_of_other(keys), keys)
+        keys = np.where(is_name, hashed_keys(keys), keys)
     elif (keys >= LIMIT).any():  # a hash would make an id of a negative number
         is_low = as_numpy(pc.match_substring_regex(text, r"^-[1-9][0-9]{18,}(?:\.0)?$"))
         keys[is_low & (keys >= LIMIT)] = -2
@@ -465,7 +462,7 @@ def _read_other_lists(text: Any, reading: CellReading) -> Cells:
     """Read lists that may hold items of several types, one by one in Python."""
     lists = [*map(_parsed_list, text.to_pylist())]
     read: Callable[[Any], Any] = _score_of
-    if not reading.are_scores:  # by type, too: the keys of 1, true and 1.0 would be equal
+    if not reading.are_scores:  # keys have the type, as Python takes 1, True and 1.0 for equal
         items = chain.from_iterable(x or () for x in lists)
         keys = _keys_of_items({(type(x), str(x)): x for x in items}, reading)
         read = lambda item: keys.get((type(item), str(item)))  # noqa: E731
@@ -483,11 +480,7 @@ def _score_of(token: Any) -> float | None:
 
 
 def _keys_of_items(items: dict[Any, Any], reading: CellReading) -> dict[Any, int]:
-    """Return the keys of those items of lists in text that are ids.
-
-    The text "7" and the number 7 have one key, and so has 7.0, as pandas writes 7 beside a gap. In
-    a column of text with a type, the text "7.0" is a name.
-    """
+    """Return the keys of items that are ids; 7.0 is the id 7, but typed text "7.0" is a name."""
     keys: dict[Any, int] = {}
     texts: dict[Any, str] = {}
     for name, item in items.items():

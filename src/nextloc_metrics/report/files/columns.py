@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
-from nextloc_metrics.core.queries.keys import LIMIT, Grouping, key_of_other, name_keys, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, Grouping, hashed_keys, name_keys, read_keys
 from nextloc_metrics.core.queries.messages import as_column, short, wrong_cell
 from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import (
@@ -315,7 +315,7 @@ class Numbers:
             return keys, keys < -1
         positions, is_listed = self._positions(keys)
         is_pad = np.isin(keys, self._pads) & ~is_listed
-        others = np.where(keys >= LIMIT, keys, key_of_other(keys))
+        others = np.where(keys >= LIMIT, keys, hashed_keys(keys))
         numbers = np.where(is_listed, positions, np.where(is_pad, -1, others))
         if self._texts is not None:
             hashed = (numbers >= LIMIT) & (keys < LIMIT)

@@ -69,10 +69,7 @@ def read_coordinates(path: Path) -> list[Any]:
 
 
 def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
-    """Read a file of rows, a table with these columns.
-
-    Anything but a path is returned unchanged.
-    """
+    """Read a file with a table of these columns; anything but a path is returned unchanged."""
     if not isinstance(rows, str | os.PathLike):
         return rows
     source = Files(find_files(rows))

@@ -125,7 +125,6 @@ class IdColumn:
             self._refuse(part, name, low, "an id from 0 on", self.gaps)
 
     def _refuse(self, part: FilePart, name: str, wrong: Any, rule: str, remedy: str) -> None:
-        """Raise for the first row that is wrong."""
         row = int(wrong.argmax())
         cell = part.columns[name][row].as_py()
         raise wrong_cell(part.place(row), rule, clip(name), short(cell), remedy)

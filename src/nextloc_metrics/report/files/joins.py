@@ -156,6 +156,7 @@ class _Joining:
     def _open_truth(self, truth: Any) -> Relation:
         """Open the truth, whose relevant and excluded ids become keys."""
         form, row_options, target = self.form, self.row_options, self.form.target
+        texts, accepted = row_options["texts"], map(str, row_options["vocabulary"] or ())
         if target == "target" and form.item is not None:
             have = columns_of(truth)
             target = form.item if "target" not in have and form.item in have else target
@@ -163,11 +164,8 @@ class _Joining:
         roles |= {"item": target, **{role: name for name, role in self.others.items()}}
         if form.grade is not None:
             roles["grade"] = form.grade
-        reading = CellReading(
-            separator=row_options["separator"],
-            accepted=frozenset(map(str, row_options["vocabulary"] or ())),
-            texts=row_options["texts"],
-        )
+        reading = CellReading(separator=row_options["separator"], texts=texts)
+        reading = reading._replace(accepted=frozenset(accepted))
         numbers = Numbers(None, row_options["padding"])
         gaps = GAP_REMEDY if form.item is not None else _ANY_GAP_REMEDY
         self.targets = IdColumn(reading, numbers, gaps, are_lists=True)
@@ -176,7 +174,6 @@ class _Joining:
             self.excluded = [IdColumn(reading, numbers, "", are_lists=True)]
             columns_of_ids[self.others[form.exclude]] = self.excluded[0]
         missing = gaps_of(row_options["padding"], row_options["on_missing"])
-        texts = row_options["texts"]
         return open_relation(self.db, "raw_truth", truth, roles, columns_of_ids, texts, missing)
 
     def _open_predictions(self, rows: Any) -> tuple[Relation, IdColumn | None]:
@@ -388,16 +385,13 @@ class _Joining:
         """Return the rows of the joined tables, one per query of the truth."""
         is_list = self.form.item is None
         source = self.predicted if is_list else self.truth
-        untyped = is_list and source.untyped
         keyed = {"target", *filter(None, [self.form.exclude])}
         if not is_list or isinstance(self.rows, Wide):
             keyed.add("preds")
         self._make_queries()
         names = {**self.others, "preds": "preds", "target": "target", "grade": "grade"}
-        if is_list:
-            return Joined(self.db, source.files, names, untyped, frozenset(keyed))
-        sql = self._items_in_order()
-        return Items(self.db, source.files, names, untyped, frozenset(keyed), sql, self)
+        options = self.db, source.files, names, is_list and source.untyped, frozenset(keyed)
+        return Joined(*options) if is_list else Items(*options, self._items_in_order(), self)
 
     def _make_queries(self) -> None:
         """Make the table `queries`; the `row_id` of a query without a list is -1."""
@@ -408,8 +402,8 @@ class _Joining:
         columns += "".join(f", a.first.{role} AS {role}" for role in self.others.values())
         if self.form.item is None:  # rows with a list come first: they tell what cells hold
             columns = f"coalesce(p.row_id, -1) AS row_id, p.preds{columns}"
-            join, order = f"LEFT JOIN answers p USING ({self.listed})", "p.row_id IS NULL, 1, "
-            order += "a.row_id"
+            join = f"LEFT JOIN answers p USING ({self.listed})"
+            order = "p.row_id IS NULL, 1, a.row_id"
         else:
             keys = ", ".join(f"a.{key}" for key in self.keys)
             columns, join, order = f"a.row_id AS row_id, {keys}{columns}", "", "1"
@@ -436,10 +430,7 @@ class _Joining:
 
 @dataclass(eq=False)
 class Joined(RowSource):
-    """The rows of the table `queries`, one per query, of a database.
-
-    `columns` has the SQL column of each name.
-    """
+    """The rows of the table `queries` of a database; `columns` has the SQL column of each name."""
 
     db: Database
     files: list[str]

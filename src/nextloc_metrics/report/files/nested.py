@@ -76,8 +76,7 @@ def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False
 def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
     """Return predictions as a table, with their truth and the roles of the columns of both.
 
-    Dicts, JSON objects and TREC runs become tables. Streams, which can be read only once, are
-    written to a temporary file.
+    Dicts, JSON objects and TREC runs become tables. Streams may go to a temporary file.
     """
     if kind_of_files(rows) in RUNS:
         qrels = truth_file(rows, roles.target if truth is None else truth, "judgements (qrels)")

@@ -33,7 +33,7 @@ class Lazy:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__"):  # what doctests and copies ask for
+        if attribute.startswith("__"):  # doctests and copies ask for such names
             raise AttributeError(attribute)
         try:  # an import takes a lock, also of a module that is there
             module = sys.modules.get(self._name) or import_module(self._name)
@@ -76,9 +76,9 @@ def delimiter_of(file: str) -> str:
 def find_files(source: Any) -> list[str]:
     """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
 
-    Files of a folder are in the order of their names; names that begin with `_` or `.` are left
-    out. If there is no file, a `FileNotFoundError` is raised; for files of several kinds, or of an
-    unknown one, or the same file twice, also by a link, a `ValueError`.
+    Files of a folder are in the order of their names, without those that begin with `_` or `.`. A
+    `FileNotFoundError` is raised if there is no file, and a `ValueError` for several kinds of
+    files, an unknown kind, or one file twice, also by a link.
     """
     several = source if isinstance(source, list | tuple) else [source]
     others = [x for x in several if not isinstance(x, str | os.PathLike)]
@@ -164,7 +164,7 @@ def open_bytes(file: str) -> Iterator[Any]:
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
-        if Path(file).suffix == ".gz":  # not by Arrow, whose stream cannot seek, as Parquet needs
+        if Path(file).suffix == ".gz":  # a stream of Arrow could not seek, as Parquet needs
             yield opened.enter_context(gzip.open(raw))
         elif Path(file).suffix == ".zst":
             yield opened.enter_context(pa.CompressedInputStream(raw, "zstd"))
@@ -268,7 +268,7 @@ class RowSource:
 
     @property
     def first_with_name(self) -> Any:
-        """Of a table with a column per rank, the first column with a name, or else the first."""
+        """The first column with a name, or the first one, of a table with a column per rank."""
         return None
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:

@@ -279,7 +279,7 @@ def same_queries(predictions: Mapping[str, Predictions], key: str | None) -> dic
         cells = _queries(predicted, key)
         if key is not None:
             rows = _rows_by_key(key, path, cells.index, first_file, wanted.index)
-            if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
+            if (rows != np.arange(len(rows))).any():  # in the same order, scores stay on disk
                 groups = {name: np.asarray(x)[rows] for name, x in predicted.groups.items()}
                 preds, target = predicted.preds[rows], predicted.target[rows]
                 predicted = replace(predicted, preds=preds, target=target, groups=groups)

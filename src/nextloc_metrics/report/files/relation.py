@@ -330,10 +330,7 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
 
 
 def to_numbers(relation: Relation, role: str, rule: Rule) -> None:
-    """Read a column as numbers: gaps and NaN become NULL, and integers stay integers.
-
-    In the rule, `{2}` is the number, where NaN is still NaN.
-    """
+    """Read a column as numbers, NULL for gaps and NaN; in the rule, `{2}` may still be NaN."""
     family, cell, kind = relation.family(role), relation.sql[role], relation.kinds[role]
     if family == "text" and relation.untyped:
         whole = "-?(0|[1-9][0-9]{0,17}|[1-8][0-9]{18})"

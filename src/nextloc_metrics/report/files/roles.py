@@ -16,8 +16,7 @@ from nextloc_metrics.report.files.sources import columns_of, open_table
 # Usual names of columns; RecBole writes `user_id:token`. A rating is no score: it may be the truth.
 _QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
 _SCORE, _RANK = r"(score|prediction|probability|prob)s?$", r"(rank|position)$"
-# How many rows tell whether a row is a query, and how many queries must have several rows, so that
-# this is no accident.
+# How many rows tell whether a row is a query; so many queries of several rows are no accident.
 _SEEN, _ENOUGH = 100_000, 20
 
 

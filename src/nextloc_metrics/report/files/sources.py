@@ -188,7 +188,7 @@ def _unpacked(column: Any) -> int:
         column = column.flatten()
     if not pa.types.is_dictionary(column.type) or not is_text(column.dictionary.type):
         return 0
-    texts = column.dictionary.cast(pa.large_binary())  # also views
+    texts = column.dictionary.cast(pa.large_binary())  # this casts views of text, too
     return int(len(column) * (pc.max(pc.binary_length(texts)).as_py() or 0))
 
 
@@ -212,10 +212,7 @@ def table_of(frame: Any) -> Any:
 
 
 class Stream(RowSource):
-    """A table that exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
-
-    `columns` are those that will be read.
-    """
+    """A table that exports an Arrow stream (polars, pandas, DuckDB); `columns` will be read."""
 
     def __init__(self, table: Any, columns: Sequence[str]) -> None:
         metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
@@ -238,7 +235,7 @@ class Stream(RowSource):
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows, after a part without rows, which has the types of columns."""
-        is_arrow = isinstance(self._table, pa.Table)  # as a stream its views of text crash pyarrow
+        is_arrow = isinstance(self._table, pa.Table)  # its views of text crash a stream
         make = pa.Table.to_reader if is_arrow else pa.RecordBatchReader.from_stream
         reader = self._explained(make, self._table)
         check_columns(self.files[0], reader.schema.names, columns)

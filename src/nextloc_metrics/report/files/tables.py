@@ -169,9 +169,8 @@ class TableRows:
         read_as_pads = frozenset() if is_name else frozenset(pads)
         reading = CellReading(False, self.source.untyped, separator, texts=texts, pads=read_as_pads)
         self._answers = reading._replace(are_keys=names.preds in self.source.keyed)
-        self._relevant = reading._replace(
-            are_keys=names.target in self.source.keyed, accepted=words
-        )
+        are_keys = names.target in self.source.keyed
+        self._relevant = reading._replace(are_keys=are_keys, accepted=words)
         self.are_text = self.has_several = self.are_names = False
         self.num_candidates: int | None = None
         self._kinds: dict[str, str] = {}
@@ -227,10 +226,7 @@ class TableRows:
         self.ids = SeenIds(str(self.names.preds), self.names.target)
 
     def _look_ahead(self) -> list[FilePart]:
-        """Return the first rows; if there are none, an empty part.
-
-        The parts that were read for this are kept, and the next pass begins with them.
-        """
+        """Return the first rows, or an empty part; the next pass begins with the same parts."""
         parts, first, left = self._parts(), list[FilePart](), _SEEN
         ahead: list[FilePart] = []
         for part in parts:
@@ -377,10 +373,7 @@ class TableRows:
         return batch
 
     def _lists(self, piece: FilePart, target: Tensor, are_lists: Any) -> tuple[Tensor, Any]:
-        """Return lists of ids `[N, K]`, and their scores if a row of the table is an item.
-
-        `are_lists` tells which targets are lists.
-        """
+        """Return lists of ids `[N, K]` and scores of items; `are_lists` is about the targets."""
         names = self.names
         cells = read_cells(piece, names.preds, self._answers)
         cells = cells.numbered(*self.numbers.answers(cells.values))
@@ -492,10 +485,7 @@ class TableRows:
             self._counts["broken_answers"] += int(bad.sum())
 
     def _scores(self, piece: FilePart) -> tuple[Tensor, Tensor | None]:
-        """Return scores `[N, C]`, and which rows have none.
-
-        The scores of an unreadable row are NaN, which ranks below all scores.
-        """
+        """Return scores `[N, C]`, NaN in unreadable rows, and which rows are unreadable."""
         cells, width = read_cells(piece, self.names.preds, self._answers), self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
         self._count(piece, bad)
@@ -536,7 +526,7 @@ def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
     columns = [names.target, names.exclude] if are_scores else [*names.ids]
     for name in filter(None, columns):
         column = part.columns[name]
-        empty = plain(column[:0])  # it has the type
+        empty = plain(column[:0])  # no cell is needed for the type
         may_be_both = is_text(empty.type) and holds_lists(plain(column))
         kind = plain(empty.flatten()).type if is_list(empty.type) else empty.type
         kinds[name] = ""

@@ -34,8 +34,7 @@ from nextloc_metrics.report.files.wrong_tables import check_records
 
 # How many rows a part has, and how many first records tell which keys there are.
 _LINES, _RECORDS = 1 << 16, 1000
-# The most bytes of a record, of a line of CSV and of its header: a packed file of a few kilobytes
-# can hold millions of columns.
+# The most bytes of a record, a line of CSV and its header: a small packed file can hold far more.
 _LONGEST, _LINE, _HEADER = 1 << 26, 1 << 22, 1 << 20
 # How many bytes are read first.
 _START = 1 << 16
@@ -206,12 +205,12 @@ def _parts(
 def _explained_text(file: str, error: ValueError) -> ValueError:
     """Return an error of DuckDB as one that names the line, the rule and the text."""
     text = str(error.__cause__)
-    line, said = re.search(r"(?i)\bline:? (\d+)", text), text.partition("\n")[0]
-    got, number = re.search(r"Original Line: (.*)", text), int(line[1]) if line else 0
+    line = re.search(r"(?i)\bline:? (\d+)", text)
+    number, got = int(line[1]) if line else 0, re.search(r"Original Line: (.*)", text)
     rule = next((rule for words, rule in _RULES.items() if words in text), "be readable")
     is_of_lines = suffix_of(file) in (".jsonl", ".ndjson")
     broken = _broken_line(file, "duplicate key" in text) if is_of_lines else None
-    number, shown = broken or (number, got[1] if got else said)
+    number, shown = broken or (number, got[1] if got else text.partition("\n")[0])
     place = f"line {number:,} of {file}" if number else file
     return ValueError(f"{place} must {rule}, got {short(shown)}.")
 

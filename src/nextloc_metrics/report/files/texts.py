@@ -91,11 +91,10 @@ def _choose(lists: Sequence[list[Any]], take: str | None) -> Items:
 def scan_python(text: str, at: int) -> tuple[Any, int]:
     """Return the list or object that begins at a bracket, or an outcome, and where it ends.
 
-    Python has other quotes and constants than JSON, and allows a comma before a closing bracket.
-    The text is therefore translated token by token to JSON, which is then decoded.
+    Quotes, constants and a last comma of Python become those of JSON, token by token.
     """
     in_json, opened = [""], [""]
-    kind = 0  # of the last token: 1 for quoted text, 2 for a number or word, 3 for a mark
+    kind = 0  # the last token is quoted text (1), a number or word (2) or a mark (3)
     while token := _TOKEN.match(text, at):
         at, kind_before, kind = token.end(), kind, token.lastindex or 0
         part = token[kind]

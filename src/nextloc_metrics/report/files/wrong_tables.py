@@ -20,11 +20,11 @@ from nextloc_metrics.report.files.opening import find_files, kind_of_files, open
 _MOST = 1 << 26
 
 
-def check_no_records(name: str, given: Any) -> None:
+def check_no_records(name: str, value: Any) -> None:
     """Raise for a list of records in memory."""
-    if isinstance(given, list | tuple) and given and isinstance(given[0], Mapping):
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
         raise TypeError(
-            f"`{name}` must be a table, got a list of records, {short(given)}; pass "
+            f"`{name}` must be a table, got a list of records, {short(value)}; pass "
             f"`pandas.DataFrame({name})`."
         )
 
