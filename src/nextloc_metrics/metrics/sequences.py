@@ -1,4 +1,4 @@
-"""Accuracy of sequences: of the decisions of several steps."""
+"""The accuracy of sequences of decisions."""
 
 from torch import Tensor
 
