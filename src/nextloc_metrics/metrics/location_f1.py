@@ -32,7 +32,7 @@ class LocationTally(RecordMetric):
     record = Ranking
     shared_state = "LocationTally"
     plot_legend_name = "location"
-    needs = Needs(top=1)  # the decision
+    needs = Needs(top=1)  # the best candidate is the decision
     for_several: ClassVar[str]  #: the metric for several relevant locations
 
     num_locations: Size | None = None

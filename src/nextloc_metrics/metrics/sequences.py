@@ -33,7 +33,7 @@ class SequenceAccuracy(MeanMetric):
     """
 
     record = Ranking
-    needs = Needs(top=1)  # the decision
+    needs = Needs(top=1)  # the best candidate is the decision
 
     first: Positive | None = None
 

@@ -129,6 +129,6 @@ def of_histogram(counts: Tensor, statistic: MeanOrMedian, unanswered: float | No
         middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
         middle_columns = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(numbers) - 1)
         value = numbers[middle_columns].sum(1) / 2
-        missing = order[middle_columns[:, 1]] == 0  # missing ones sort last: the upper one decides
+        missing = order[middle_columns[:, 1]] == 0  # these sort last: the upper one decides
     undefined = total == 0 if unanswered is not None else (total == 0) | missing
     return value.masked_fill(undefined.to(value.device), torch.nan)

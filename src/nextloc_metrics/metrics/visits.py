@@ -132,7 +132,7 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
-    needs = Needs(top=1, groups=True)  # the decision
+    needs = Needs(top=1, groups=True)  # the best candidate is the decision
 
     visits: Annotated[Visits, _check_visits]
     _: KW_ONLY

@@ -113,13 +113,7 @@ class Distribution(Record):
         score = scores.gather(1, target[:, None])
         above, tied, first = backends.choose(scores).survey(scores, score, find_best=True)
         assert first is not None
-        parts = []
-        in_parts = (torch.split(x, _rows_at_once(scores)) for x in (scores, target))
-        for scores_of_part, target_of_part in zip(*in_parts, strict=True):
-            shares = _shares(scores_of_part, needs)
-            share, highest = shares.gather(1, target_of_part[:, None])[:, 0], shares.amax(1)
-            parts.append(torch.stack([share, highest, shares.square_().sum(1)]).double())
-        target_share, confidence, squares = torch.cat(parts, 1)
+        target_share, confidence, squares = _summarized(scores, target, needs)
         broken = ~(confidence > 0)
         if needs.given == "probabilities":
             log_target = target_share.log()
@@ -214,6 +208,16 @@ def _shares(scores: Tensor, needs: DistributionNeeds) -> Tensor:
     if needs.temperature != 1:
         values = (values - values.amax(1, keepdim=True)).div_(needs.temperature)
     return values.softmax(1)
+
+
+def _summarized(scores: Tensor, target: Tensor, needs: DistributionNeeds) -> Tensor:
+    """Return the target's probability, the highest one and the sum of squares, float64 `[3, N]`."""
+    parts, rows = [], _rows_at_once(scores)
+    for part, targets in zip(torch.split(scores, rows), torch.split(target, rows), strict=True):
+        shares = _shares(part, needs)
+        share, highest = shares.gather(1, targets[:, None])[:, 0], shares.amax(1)
+        parts.append(torch.stack([share, highest, shares.square_().sum(1)]).double())
+    return torch.cat(parts, 1)
 
 
 def _read_one(batch: Batch, number: int | None) -> Relevant:

@@ -219,7 +219,7 @@ def _find_within(
     tied with the last rank. None if counting around all relevant candidates is faster.
     """
     is_shallow = depth * _MANY_CANDIDATES <= scores.shape[1]
-    if not is_shallow or relevant.most * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
+    if not is_shallow or relevant.max_number * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
         return None
     backend = backends.choose(scores)
     first, _ = backend.first(scores, depth + 1)

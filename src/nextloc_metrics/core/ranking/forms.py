@@ -119,7 +119,7 @@ Attributes = dict[str, Any]
 
 def of_found(relevant: Relevant, found: FoundRanks, queries: torch.Size) -> Attributes:
     """Return attributes with columns sorted by rank; `found` may omit relevant locations."""
-    most = relevant.most
+    most = relevant.max_number
     return {
         **order_columns(found, relevant.grades),
         "num_relevant": relevant.number,
@@ -142,7 +142,7 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
     scores = comparable(batch.preds).reshape(-1, number)
     excluded = read_exclude(batch, relevant, number)
     depth = needs.depth
-    if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
+    if relevant.max_number == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
     if excluded is None:
         ranks = find_ranks(scores, relevant, depth, needs.top)

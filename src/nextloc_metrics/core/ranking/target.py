@@ -27,8 +27,8 @@ class Relevant:
         return (self.ids >= 0).sum(1)
 
     @property
-    def most(self) -> int:
-        """Return M."""
+    def max_number(self) -> int:
+        """M, a bound on the number of relevant locations per query."""
         return self.ids.shape[1]
 
 

@@ -79,7 +79,7 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
         inside = (column - before + 1).clamp(min=1).double()  # how many of the block are added
         onward = onward * torch.where(retrieved, go_on, 1.0)
         with_this_one = torch.nn.functional.pad(products[:, :-1], (1, 0)) * go_on[:, None]
-        share = (chosen / inside[:, None]).clamp(max=1)  # how many choices have this one
+        share = (chosen / inside[:, None]).clamp(max=1)  # the share of choices with this one
         products = (1 - share) * products + share * with_this_one
         ends = retrieved & (column - before + 1 == number)
         # a block with one relevant location adds s (H(A + m) - H(A)) / e

@@ -130,7 +130,6 @@ def _numbers(part: FilePart, name: str, may_miss: bool = False) -> Any:
 
 
 def _refuse_missing(part: FilePart, name: str, missing: Any) -> None:
-    """Raise for the first missing value."""
     if missing.any():
         raise ValueError(
             f"column `{name}` must have no missing value, got one in "

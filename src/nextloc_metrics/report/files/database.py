@@ -90,6 +90,5 @@ class Database:
         self._connection.unregister("new_rows")
 
     def _explained(self, error: Exception) -> ValueError:
-        """Return an error with the first line of an error of DuckDB."""
         first = str(error).partition("\n")[0]
         return ValueError(f"the tables could not be joined, grouped or sorted: {clip(first)}")

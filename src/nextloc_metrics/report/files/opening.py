@@ -236,7 +236,6 @@ def check_lines(file: str, opened: Any, longest: int) -> None:
 
 
 def _check_lines(file: str, opened: Any, longest: int) -> None:
-    """Raise for the first line of `longest` bytes or more."""
     lines, length = 1, 0
     while chunk := opened.read(longest):
         length = 0 if b"\n" in chunk or b"\r" in chunk else length + len(chunk)

@@ -167,7 +167,6 @@ class _Positions:
             self._numbers = {key: number for number, key in enumerate(keys)}
 
     def _text_of(self, key: int) -> str:
-        """Return the id of a key as text."""
         return self._texts.get(key, str(key))
 
     def _integer_of(self, key: int) -> int:
