@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import describe_option
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
-from nextloc_metrics.core.queries.checks import check_choice, check_made, check_number, from_one
+from nextloc_metrics.core.queries.checks import check_choice, check_kind, check_number, from_one
 from nextloc_metrics.core.queries.messages import describe, extra, short
 
 #: What coordinates are: latitude and longitude in degrees, or km, metres or cells on a plane.
@@ -262,7 +262,7 @@ class Locations(torch.nn.Module):
 
 
 check_locations = partial(
-    check_made, kind=Locations, by="`geography.Locations(latitude, longitude)`"
+    check_kind, kind=Locations, call="`geography.Locations(latitude, longitude)`"
 )
 
 

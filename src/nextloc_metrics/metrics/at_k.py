@@ -124,8 +124,8 @@ class MAPAtK(RankingMetric):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        most: Divisor = "min(n, k)" if self.normalizer == "min" else "n"
-        return scoring.Formula("harmonic", self.k, of="precision", over=most)
+        over: Divisor = "min(n, k)" if self.normalizer == "min" else "n"
+        return scoring.Formula("harmonic", self.k, of="precision", over=over)
 
 
 class PrecisionAtK(RankingMetric):

@@ -169,10 +169,11 @@ class Novelty(MeanMetric, FirstRanks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        most = int(self.train_counts.max())
-        if self.total is not None and self.total < most:
+        largest = int(self.train_counts.max())
+        if self.total is not None and self.total < largest:
             raise ValueError(
-                f"`total` must be at least the largest of `train_counts`, {most}, got {self.total}."
+                f"`total` must be at least the largest of `train_counts`, {largest}, got "
+                f"{self.total}."
             )
         self._total = int(self.train_counts.sum()) if self.total is None else self.total
         self.largest_value = math.log2(max(2, self._total))
@@ -190,7 +191,7 @@ class Novelty(MeanMetric, FirstRanks):
     def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         ids = self.read_first(record)
         is_location = (ids >= 0) & (ids < len(self.train_counts))
-        table = self._bits().to(ids.device)  # moving the table does not wait for the device
+        table = self._bits().to(ids.device)  # a move to the device does not wait for it
         bits = table[ids.masked_fill(~is_location, 0)].masked_fill(~is_location, 0)
         number = is_location.sum(1)
         return row_sum(bits) / number.clamp(min=1) / self.largest_value, number > 0

@@ -13,7 +13,7 @@ from nextloc_metrics.core.queries.messages import describe, read_row
 
 By = Literal["mass", "items"]
 
-# A table of up to ten bins may have empty ones; a larger table with gaps holds visits, not bins.
+# Up to this number, bins may be empty; a table with gaps and a larger number holds visits.
 _MOST_WITH_GAPS = 10
 
 
@@ -28,7 +28,7 @@ class PopularityBins(torch.nn.Module):
         num_bins: the number of bins, without bin 0; None for the highest in `bin_of`, if this is at
             most 10 or no bin below it is empty.
 
-    `counts`, int64 `[C]`, and `by` are `train_counts` and `by` of `from_counts`, else None.
+    `counts`, int64 `[C]`, and `by` are `train_counts` and `by` of `from_counts`, or None.
 
     Example:
         >>> bins = PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=2)
@@ -80,7 +80,7 @@ class PopularityBins(torch.nn.Module):
 
         Args:
             train_counts: integer `[C]`, the visits of every location; without one, `unmapped`.
-            by: of what every bin has about an equal share: `"mass"`, visits; `"items"`, locations.
+            by: what the bins share about equally: `"mass"`, visits; `"items"`, locations.
         """
         check_choice("by", by, By)
         num_bins = check_positive("num_bins", num_bins)
@@ -137,7 +137,7 @@ def read_visits(name: str, values: Tensor | Sequence[int]) -> Tensor:
     return read_integers(name, values).cpu()
 
 
-#: the visits of each location in the training data, as users have them
+#: an option that takes the visits of each location in the training data
 TrainCounts = Annotated[Any, read_visits]
 
 

@@ -26,7 +26,7 @@ from nextloc_metrics.core.queries.record import Queries, Record
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.target import counted_labels
 
-# Loss of a certain mistake in float64: the largest loss after clipping.
+# The loss of a certain mistake in float64, which is the largest loss after clipping.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 
@@ -43,9 +43,9 @@ class Clicks(Record):
         _check_labels(batch)
         probability = exact.float64(preds.detach().flatten())
         label = target.detach().flatten().to(probability.device)
-        of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
+        likelihood = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
         eps = torch.finfo(preds.dtype).eps
-        loss = -of_label.clamp(eps, 1 - eps).log() / _LARGEST_LOSS
+        loss = -likelihood.clamp(eps, 1 - eps).log() / _LARGEST_LOSS
         counted = counted_labels(batch)
         loss = loss.masked_fill(~counted.to(loss.device), 0)
         return cls(Queries(preds.shape, counted), loss)
@@ -165,7 +165,7 @@ class ClickThroughCollection(NamedMembers):
             if preds.numel() or self._groups_checked:
                 super().update(preds, target, **kwargs)
                 return
-            # torchmetrics groups members with equal states; empty states are all equal
+            # torchmetrics would share one state among members with equal ones, as empty ones are
             for member in self.values(copy_state=False):
                 member.update(preds, target, **member._filter_kwargs(**kwargs))
 

@@ -1,4 +1,4 @@
-"""Metrics of confidence, from one histogram: calibration, and answering only when sure."""
+"""Metrics of confidence, from one histogram: calibration, and accuracy if only sure ones answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nextloc_metrics.core.distribution.distribution import Distribution, Distrib
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.checks import check_part
 
-#: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
+#: the number of cells of the histogram of confidences; 10, 15, 20, 25 and 100 divide it
 NUM_CELLS = 50_400
 
 # The relative distance from one float64 number to the next.
@@ -25,14 +25,14 @@ Norm = Literal["l1", "l2", "max"]
 
 
 class Reliability(NamedTuple):
-    """What a reliability diagram shows: one number per bin, float64 `[bins]`.
+    """The numbers of a reliability diagram, one per bin, float64 `[bins]`.
 
     Attributes:
-        number: of queries.
+        number: the number of queries.
         confidence: the mean confidence, NaN for an empty bin.
         accuracy: the share of correct answers, NaN for an empty bin.
-        low: the lowest confidence of the bin, exclusive.
-        high: the highest.
+        low: the lower edge of the bin, which is not in it.
+        high: the upper edge, which is.
     """
 
     number: Tensor
@@ -61,13 +61,13 @@ class ConfidenceTally(DistributionMetric):
         return replace(super().needs, likelihood=False)
 
     def empty_state(self) -> Tensor:
-        """Return zeros: per cell queries, correct ones, and the sum of confidences."""
+        """Return zeros: queries, correct ones, and the sum of confidences of each cell."""
         return torch.zeros(NUM_CELLS, 3, dtype=torch.int64)
 
     def tally(self, record: Distribution) -> Tensor:
         confidence = record.confidence
         counted = record.counted.to(confidence.device)
-        # a confidence that only rounding puts above an edge counts as on the edge
+        # a confidence that is above an edge only because of rounding counts as on the edge
         cells = (confidence * (NUM_CELLS * (1 - _ROUNDING))).ceil().long() - 1
         columns = [torch.ones_like(cells), *map(exact.to_fixed_point, (record.correct, confidence))]
         rows = torch.stack(columns, 1) * counted[:, None]
@@ -81,7 +81,7 @@ class ConfidenceTally(DistributionMetric):
     def _cells(self) -> Tensor:
         """Return the queries, correct ones and summed confidence of each cell, float64 `[3, C]`."""
         exact.check_overflow(self.state[:, 0].sum())
-        # the sum of 2^31 ones overflows to -2^63, whose absolute value is right
+        # a sum of 2^31 ones overflows to -2^63, of which the absolute value is right
         number, correct, confidence = exact.float64(self.state.cpu()).abs().unbind(1)
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
@@ -157,19 +157,19 @@ class CalibrationError(ConfidenceTally):
 
 
 class _Selective(ConfidenceTally):
-    """Base class of the metrics of answering only the queries with the highest confidence.
+    """Base class of metrics that answer only the queries with the highest confidence.
 
     Equally sure queries are answered in random order: the expected number of errors counts.
     """
 
     def curve(self) -> tuple[Tensor, Tensor]:
-        """Return coverages and risks of all processes' queries, at the end of each used cell."""
+        """Return coverages and risks at the end of each cell with a query, over all processes."""
         number, wrong, before, wrong_before = self._of_all_processes(self._levels)
         answered = before + number
         return answered / number.sum(), (wrong_before + wrong) / answered
 
     def _levels(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the queries and errors of each used cell from the highest, and of cells above."""
+        """Return queries and errors of cells with queries, highest first, and of cells above."""
         number, correct, _ = self._cells().flip(1)
         number, correct = number[number > 0], correct[number > 0]
         wrong = (number - correct).clamp(min=0)

@@ -17,7 +17,7 @@ from nextloc_metrics.core.base.annotated_options import Computed, Positive, Posi
 from nextloc_metrics.core.base.mean import MeanMetric
 from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.means import exact, intervals
-from nextloc_metrics.core.queries.checks import check_made, check_part, from_one
+from nextloc_metrics.core.queries.checks import check_kind, check_part, from_one
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking, Ties
@@ -31,7 +31,7 @@ from nextloc_metrics.metrics.split import (
     split_by_bin,
 )
 
-#: what the dagger of a value says that no order of a bin's own list changes
+#: the note of a dagger, at a value that is the same for any order of the bin's own list
 _FIXED = (
     "fixed by the number of locations in the decile, whatever their order: 1 (precision: 1 / "
     "locations) wherever the target is retrieved"
@@ -39,22 +39,22 @@ _FIXED = (
 
 Decile = int | Literal["unmapped"]
 
-_check_bins = partial(check_made, kind=PopularityBins, by="`PopularityBins.from_counts(counts)`")
+_check_bins = partial(check_kind, kind=PopularityBins, call="`PopularityBins.from_counts(counts)`")
 
 
 class DecileMetric(RecordMetric):
-    """One value per popularity bin, and one for the locations in no bin (`unmapped`).
+    """Base class of metrics with one value per popularity bin, and one for `unmapped` locations.
 
     `compute` returns a dict with a key per bin, such as `ndcg_at_5_decile_01` of ten bins, and NaN
-    for a bin without data; with `decile`, one scalar. Metrics that differ only in `decile` share
-    one state.
+    for a bin without data; with `decile` it returns one scalar. Metrics that differ only in
+    `decile` share one state.
 
     Args:
         bins: every location's bin.
         candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
             that crosses this rank is left out completely.
         scope: the list whose ranks are counted: `"within"`, the bin's own; `"all"`, the full list,
-            of which a bin has its relevant locations.
+            in which a bin has its relevant locations.
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
     """
 
@@ -99,19 +99,19 @@ class DecileMetric(RecordMetric):
 
     @property
     def cut(self) -> int:
-        """How many of the first ranks are split by bin."""
+        """The number of first ranks that are split by bin."""
         return self.candidates
 
     def tally(self, ranking: Ranking) -> Tensor:
         return self.tally_split(self.split(ranking))
 
     def split(self, ranking: Ranking) -> Split:
-        """Return every query's list split by bin, once for all metrics that split it alike."""
+        """Return the list of each query, split by bin; metrics with equal options share it."""
         options = self.bins, self.cut, self.scope
         return ranking.once(("split", *options), lambda: split_by_bin(ranking, *options))
 
     def tally_split(self, split: Split) -> Tensor:
-        """Return what a batch adds to the state, from its lists split by bin."""
+        """Return the state of a batch, from its lists split by bin."""
         raise NotImplementedError("a decile metric must define `tally_split` or `tally`.")
 
     def check(self, ranking: Ranking) -> None:
@@ -141,7 +141,7 @@ class DecileMetric(RecordMetric):
         return {self.key(x) if self.key_labels else "": _FIXED for x in fixed}
 
     def is_fixed(self, num_locations: int) -> bool:
-        """Return whether the value of a bin is the same wherever a target is retrieved."""
+        """Return whether the value of a bin is the same at any rank in the list of the bin."""
         return False
 
     def sizes_of(self, decile: Any) -> list[int]:
@@ -178,8 +178,8 @@ class DecileAtK(DecileMetric):
 class DecileScore(DecileMetric, MeanMetric):
     """The mean of a score for every bin, over the queries with a relevant location in the bin.
 
-    With `decile` it is a mean of scores as others are, which `Grouped` takes.
-    `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
+    With `decile` it is one mean of scores, as `Grouped` needs it. `ties` is as for
+    [`RankingMetric`][nextloc_metrics.RankingMetric].
     """
 
     _: KW_ONLY
@@ -231,10 +231,10 @@ class DecileScore(DecileMetric, MeanMetric):
         return self.state[:, 2].roll(-1)
 
     def estimate(self) -> intervals.Estimate:
-        every = self.state.roll(-1, 0)
-        return intervals.of_queries(
-            every if self.decile is None else every[self.deciles(self.bins).index(self.decile)]
-        )
+        sums = self.state.roll(-1, 0)
+        if self.decile is not None:
+            sums = sums[self.deciles(self.bins).index(self.decile)]
+        return intervals.of_queries(sums)
 
 
 class DecilePrecision(DecileAtK, DecileScore):
@@ -300,8 +300,8 @@ class DecileKForRecall(DecileMetric):
     k counts ranks of the bin's own list, a tied block at its worst ranks. The value is the median
     over the queries with a relevant location in the bin, read from a histogram. A query has no k if
     the bin's own list ends before recall reaches `min_recall`. The median sorts it last, and is NaN
-    if the middle query, or one of the two middle queries, has no k. The mean is NaN if any
-    has none.
+    if the middle query, or one of the two middle queries, has no k. The mean is NaN if any query
+    has no k.
 
     Args:
         min_recall: the recall to reach, above 0 and at most 1.
@@ -342,8 +342,8 @@ class DecileKForRecall(DecileMetric):
         k = rank[:, 0]
         if rank.shape[1] > 1:
             hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
-            short = (hits.double() / relevant.clamp(min=1) < self.min_recall) & (hits < relevant)
-            k = rank.gather(1, short.sum(1, keepdim=True))[:, 0]
+            is_low = (hits.double() / relevant.clamp(min=1) < self.min_recall) & (hits < relevant)
+            k = rank.gather(1, is_low.sum(1, keepdim=True))[:, 0]
         k = k.masked_fill(k > self.candidates, 0)
         width = self.candidates + 1
         cells = split.bins.flatten() * width + k

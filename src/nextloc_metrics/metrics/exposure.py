@@ -72,8 +72,8 @@ class DecileCoverage(DecileAtK):
     r"""The share of distinct locations in a popularity bin predicted correctly at least once.
 
     A location is predicted correctly if, for a query to which it is relevant, it is within the
-    first `k` candidates of its own bin, or with `scope="all"` of all; a tied block must be within
-    them completely. `"overall"`, also for `decile`, is the value of all bins together.
+    first `k` candidates of its own bin, or with `scope="all"` of all bins. A tied block must be
+    within them completely. `"overall"`, as a key or as `decile`, is the value of all bins together.
 
     Args:
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all

@@ -24,7 +24,7 @@ LocationAverage = Literal["weighted", "macro", "micro"]
 
 
 class LocationTally(RecordMetric):
-    """Counts of true positives TP, decisions P and support S of each location.
+    """Base class: counts of true positives TP, decisions P and support S of each location.
 
     In a collection the classes share one state, for any `average`.
     """
@@ -32,7 +32,7 @@ class LocationTally(RecordMetric):
     record = Ranking
     shared_state = "LocationTally"
     plot_legend_name = "location"
-    needs = Needs(top=1)  # the decision
+    needs = Needs(top=1)  # the best candidate is the decision
     for_several: ClassVar[str]  #: the metric for several relevant locations
 
     num_locations: Size | None = None
@@ -48,10 +48,7 @@ class LocationTally(RecordMetric):
         """Return the divisor of the true positives, float64."""
 
     def empty_state(self) -> Tensor | KeyedSums:
-        """Return zeros: TP, P and S of each location; the last column is for invented ids.
-
-        Without `num_locations` they are sums by key.
-        """
+        """Return zeros: TP, P and S of each location, and of invented ids; or empty sums by key."""
         if self.num_locations is None:
             return KeyedSums([torch.zeros(0, 4, dtype=torch.int64)], 1)
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
@@ -64,8 +61,8 @@ class LocationTally(RecordMetric):
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates, relevant = ranking.num_candidates, ranking.relevant
         check_one_relevant(self, ranking, f"use {self.for_several} for several")
-        # check even without `validate_args` if that does not sync: a too large id would be counted
-        # for another location
+        # an id that is too large would count for another location, so that ids are checked even
+        # without `validate_args`, unless this would wait for the device
         must_check = self.validate_args and candidates is None
         is_checked = len(relevant) and (must_check or not must_not_sync(ranking.above))
         if is_checked and (highest := int(relevant.max())) >= self.num_locations:
@@ -76,7 +73,7 @@ class LocationTally(RecordMetric):
 
     @sums(decisions_of=lambda self: self.num_locations)
     def tally(self, ranking: Ranking) -> Tensor | KeyedSums:
-        target, decided = ranking.relevant[:, 0], ranking.best  # -1 where there is none
+        target, decided = ranking.relevant[:, 0], ranking.best  # -1 if there is none
         if self.num_locations is not None:
             return _count(target, decided, self.num_locations)
         if size := dense_size(target, decided):
@@ -108,7 +105,7 @@ class LocationTally(RecordMetric):
         state = exact.float64(self.counts)
         true_positives, decisions, support = state[:, : self.num_locations].unbind()
         if self.average == "micro":
-            true_positives, decisions, support = state.sum(1)  # with the invented ids
+            true_positives, decisions, support = state.sum(1)  # this includes invented ids
         score = (true_positives / self.divisor(decisions, support)).nan_to_num()
         score = score.masked_fill(decisions + support == 0, torch.nan)
         if self.average == "weighted":
@@ -135,7 +132,7 @@ class LocationTally(RecordMetric):
 
 def _count(target: Tensor, decided: Tensor, size: int) -> Tensor:
     """Count TP, P and S of each id below `size`, and of all larger ids: int64 `[3, size + 1]`."""
-    width = size + 2  # the first cell of a row takes what does not count
+    width = size + 2  # the first cell of a row counts -1, which is dropped
     decided = decided.clamp(max=size).masked_fill(target < 0, -1)
     ids = torch.stack([target.masked_fill(target != decided, -1), decided, target])
     # each query adds to one cell per row
@@ -146,7 +143,7 @@ def _count(target: Tensor, decided: Tensor, size: int) -> Tensor:
 
 
 def _entries_of(target: Tensor, decided: Tensor) -> KeyedSums:
-    """Return the sums by key of targets and decisions, int64 `[N]`, -1 where there is none."""
+    """Return the counts of targets and decisions, int64 `[N]`, as sums by key; -1 adds nothing."""
     decided, has_target = decided.masked_fill(target < 0, -1), (target >= 0).long()
     is_hit = ((target == decided) & (target >= 0)).long()
     none = torch.zeros_like(is_hit)
@@ -189,8 +186,8 @@ class LocationF1(LocationTally):
 
     label, for_several, shared_state = "F1", "F1AtK", "LocationTally"
 
-    # what to do if all targets are one location: "keep" the value; "warn", in a preset; or
-    # "leave out", in an evaluation
+    # what to do if all targets are one location: "keep" the value; "warn", as presets do; or
+    # "leave out" the value, as evaluations do
     if_one_target = "keep"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Metrics by name, such as `ndcg@10`: those of the presets."""
+"""The metrics of the presets by name, such as `ndcg@10`."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def parse_measures(measures: Iterable[str]) -> dict[str, RankingMetric]:
         raise TypeError(f"`measures` must be a list, got {short(measures)}; use [{measures!r}].")
     metrics: dict[str, RankingMetric] = {}
     for measure in measures:
-        name, at, k = str(measure).strip().partition("@")
-        if name not in _METRICS or not (k.isdecimal() if at else name == "mrr"):
+        name, has_k, k = str(measure).strip().partition("@")
+        if name not in _METRICS or not (k.isdecimal() if has_k else name == "mrr"):
             raise ValueError(
                 f"a measure must be one of {', '.join(_METRICS)} with a cut-off such as `ndcg@10`, "
                 f"or `mrr`, got {short(str(measure))}; name one at a time, and pass other metrics "
                 "as `metrics`."
             )
-        key = f"{name}_at_{k}" if at else name
+        key = f"{name}_at_{k}" if has_k else name
         if key in metrics:
             raise ValueError(f"`measures` must be different, got {short(str(measure))} twice.")
-        metrics[key] = _METRICS[name](k=int(k) if at else None)
+        metrics[key] = _METRICS[name](k=int(k) if has_k else None)
     if not metrics:
         raise ValueError("`measures` must hold at least one measure, got none.")
     return metrics

@@ -33,7 +33,7 @@ from nextloc_metrics.metrics.split import Scope
 if TYPE_CHECKING:
     from nextloc_metrics.metrics.deciles import DecileMetric
 
-# A family of metrics that only one preset needs is imported when this preset is called.
+# Metrics that only one preset needs are imported when this preset is called.
 
 
 def next_location_metrics(
@@ -147,7 +147,7 @@ def probability_metrics(
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
-    """Collect what tells how likely, how calibrated and how sure a model is.
+    """Collect metrics of likelihood, calibration and confidence.
 
     In one `RankingCollection` with the members of `next_location_metrics`, a row of scores is read
     once for ranks and once for probabilities. `given` is that of `NegativeLogLikelihood`.
@@ -180,7 +180,7 @@ def probability_metrics(
 
 
 def likelihood_metrics(**kwargs: Any) -> RankingCollection:
-    """Collect the members of `probability_metrics` that a baseline without a model has, too."""
+    """Collect the members of `probability_metrics` that also have a value for a baseline."""
     from nextloc_metrics.metrics import probabilities
 
     return RankingCollection(
@@ -200,7 +200,7 @@ def confidence_metrics(
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
-    """Collect what lists of ids with one confidence per answer tell, as of language models.
+    """Collect metrics of lists of ids with one confidence per answer, as of language models.
 
     `coverage` and `bins` are as for `probability_metrics`.
 
@@ -289,10 +289,10 @@ def libcity_metrics(
 
 
 class _F1OfLibCity(at_k.F1AtK):
-    """F1 of queries with one relevant location, whose mean is also that of pooled counts."""
+    """F1 of queries with one relevant location: its mean equals the F1 of pooled counts."""
 
     label = "F1@{k}"
-    _planned = None  # a backend that sums without a record would leave out `check`
+    _planned = None  # a backend that sums without a record would not call `check`
 
     def __post_init__(self) -> None:
         super().__post_init__()

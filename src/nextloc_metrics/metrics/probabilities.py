@@ -106,7 +106,7 @@ class Perplexity(NegativeLogLikelihood):
 
     floor: _Share | None = None
 
-    # It is written by hand because the class has no option `base`.
+    # This constructor is written by hand because the class has no option `base`.
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)
 

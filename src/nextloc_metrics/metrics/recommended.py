@@ -34,7 +34,7 @@ class FirstRanks(RecordMetric):
 
     record = Ranking
 
-    if TYPE_CHECKING:  # subclasses declare it, some after another option
+    if TYPE_CHECKING:  # subclasses declare this option, some of them after another option
 
         @property
         def k(self) -> int: ...
@@ -44,12 +44,12 @@ class FirstRanks(RecordMetric):
         return Needs(self.k, depth=1, target=False)
 
     def read_first(self, ranking: Ranking) -> Tensor:
-        """Return the distinct first k candidates `[N, T]`; -1 for none, and in skipped queries."""
+        """Return the distinct first k candidates `[N, T]`; -1 if there is none or it is skipped."""
         first = ranking.top_candidates(self.k)
         ids = first.ids.masked_fill(~(first.known & ranking.counted[:, None]), -1)
         if ranking.num_candidates is None and ids.shape[1] > 1:
             ids = ids.sort(1).values
-            ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # an id that repeats
+            ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # repeats
         return ids
 
 

@@ -1,4 +1,4 @@
-"""Accuracy of sequences: of the decisions of several steps."""
+"""The accuracy of sequences of decisions."""
 
 from torch import Tensor
 
@@ -33,7 +33,7 @@ class SequenceAccuracy(MeanMetric):
     """
 
     record = Ranking
-    needs = Needs(top=1)  # the decision
+    needs = Needs(top=1)  # the best candidate is the decision
 
     first: Positive | None = None
 

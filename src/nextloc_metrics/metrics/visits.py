@@ -18,7 +18,7 @@ from nextloc_metrics.core.base.ranking_metric import LowestIds, RankingMetric
 from nextloc_metrics.core.queries.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.core.queries.checks import (
     check_from_zero,
-    check_made,
+    check_kind,
     check_separator,
     cut_offs,
     is_integer,
@@ -28,7 +28,7 @@ from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 
-#: numbers of the groups of `previously_visited`: False and True
+#: the numbers of the groups that `previously_visited` makes, for False and True
 EXPLORATION, RETURN = 0, 1
 
 
@@ -48,7 +48,7 @@ class Visits:
     def __init__(self, user: Array, location: Array) -> None:
         users, locations = read_check_ins(user, location)
         self._user, pairs, self._width = _pairs(users, locations)
-        # distinct pairs of user and location, and the first check-in of each pair
+        # the distinct pairs of user and location, and the first check-in of each pair
         self._pairs, self._first = np.unique(pairs, return_index=True)
 
     def before(self, check_in: Array, location: Array) -> Tensor:
@@ -111,7 +111,7 @@ def previously_visited(
     return torch.from_numpy(first[len(old_locations) :] < len(old_locations))
 
 
-_check_visits = partial(check_made, kind=Visits, by="`Visits(user, location)`")
+_check_visits = partial(check_kind, kind=Visits, call="`Visits(user, location)`")
 
 
 class NewDecision(RankingMetric):
@@ -132,7 +132,7 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
-    needs = Needs(top=1, groups=True)  # the decision
+    needs = Needs(top=1, groups=True)  # the best candidate is the decision
 
     visits: Annotated[Visits, _check_visits]
     _: KW_ONLY
@@ -238,21 +238,22 @@ def exploration_metrics(
 def read_check_ins(
     user: Array, location: Array, names: tuple[str, str] = ("user", "location")
 ) -> tuple[Any, Any]:
-    """Read users, integers or text, and locations as arrays of one length; `names` for messages."""
-    of_user, of_location = names
-    locations = as_tensor(of_location, location)
+    """Read users, integers or text, and locations as arrays of one length, with these `names`."""
+    user_name, location_name = names
+    locations = as_tensor(location_name, location)
     if not is_integer(locations) or locations.ndim != 1:
-        raise TypeError(f"`{of_location}` must be one row of integers, got {describe(locations)}.")
-    if len(locations) and int(locations.min()) < 0:
-        raise ValueError(
-            f"`{of_location}` must hold ids of at least 0, got {int(locations.min())}."
+        raise TypeError(
+            f"`{location_name}` must be one row of integers, got {describe(locations)}."
         )
-    users = as_tensor_or_text(of_user, user)
+    if len(locations) and (lowest := int(locations.min())) < 0:
+        raise ValueError(f"`{location_name}` must hold ids of at least 0, got {lowest}.")
+    users = as_tensor_or_text(user_name, user)
     if isinstance(users, Tensor) and (users.ndim != 1 or not is_integer(users)):
-        raise TypeError(f"`{of_user}` must be one row of integers or text, got {describe(users)}.")
+        got = describe(users)
+        raise TypeError(f"`{user_name}` must be one row of integers or text, got {got}.")
     if len(users) != len(locations):
         raise ValueError(
-            f"`{of_user}` and `{of_location}` must have one entry per check-in, got "
+            f"`{user_name}` and `{location_name}` must have one entry per check-in, got "
             f"{len(users)} and {len(locations)}."
         )
     array = users.cpu().numpy() if isinstance(users, Tensor) else np.asarray(users, dtype=object)
@@ -260,14 +261,14 @@ def read_check_ins(
 
 
 def _pairs(users: Any, locations: Any) -> tuple[Any, Any, int]:
-    """Return users, and pairs of user and location, as numbers; and the user's factor in a pair."""
+    """Return numbers of users and of pairs of user and location, and the user's factor in these."""
     numbers = np.unique(users, return_inverse=True)[1].reshape(-1)
     width = int(locations.max(initial=-1)) + 1
     return numbers, numbers * width + locations, width
 
 
 def _first_rows(users: Any, locations: Any) -> Any:
-    """Return for each row the first row with the same user and location."""
+    """Return, for each row, the first row with the same user and location."""
     pairs = _pairs(users, locations)[1]
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     return first[inverse.reshape(-1)]

@@ -1,4 +1,4 @@
-"""What an evaluation counts beside values, for its card, and what it notes of lists."""
+"""The counts of an evaluation for its card, and its notes on lists."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from nextloc_metrics.core.ranking.ranking import Ranking
 from nextloc_metrics.report.internal_metrics import count_answers
 from nextloc_metrics.report.setting import Setting
 
-#: the length of lists with gaps, of which only some ranks are known
+#: the length of lists with gaps: only some of their ranks are known, and none is the last
 ENDLESS = 1 << 40
 
 
 def count_rows(setting: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
-    """Count the queries of each kind that the card lists; return also the longest list."""
+    """Return the counts of queries on the card, and the length of the longest list."""
     target, longest, counted = batch.target, 0, ranking.queries.counted
     above, ends = ranking.above, ranking.above + ranking.tied
-    # a tied block with a relevant location is in part within the first k
+    # a tied block with a relevant location begins within the first k, and ends after them
     across = torch.stack([(above < k) & (ends > k) for k in setting.k]).any(0).any(1)
     rows_by_name = {
         "queries": torch.ones_like(counted),
@@ -44,8 +44,8 @@ def count_rows(setting: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[s
         rows_by_name["rows_with_nan"] = batch.preds.isnan().any(1) & has_scores
         rows_by_name["constant_rows"] = (batch.preds == batch.preds[:, :1]).all(1) & has_scores
     else:
-        of_lists, longest = _count_lists(setting, batch.preds, counted)
-        rows_by_name |= of_lists
+        lists_by_name, longest = _find_lists(setting, batch.preds, counted)
+        rows_by_name |= lists_by_name
         if batch.scores is not None:
             same = ((batch.scores == batch.scores[:, :1]) | (batch.preds < 0)).all(1)
             rows_by_name["constant_rows"] = same & (batch.preds >= 0)[:, 1:2].any(1) & counted
@@ -56,8 +56,8 @@ def count_rows(setting: Setting, batch: Batch, ranking: Ranking) -> tuple[dict[s
     return card, longest
 
 
-def _count_lists(setting: Setting, preds: Tensor, counted: Tensor) -> tuple[dict[str, Tensor], int]:
-    """Return which lists are of each kind, and the length of the longest one."""
+def _find_lists(setting: Setting, preds: Tensor, counted: Tensor) -> tuple[dict[str, Tensor], int]:
+    """Return which lists the card counts, by name, and the length of the longest one."""
     in_order = backends.choose(preds).sort(preds)
     repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
     lengths, has_gap = _lengths_of(preds, counted)
@@ -66,7 +66,7 @@ def _count_lists(setting: Setting, preds: Tensor, counted: Tensor) -> tuple[dict
         "short_lists": (lengths < max(setting.k)) & counted & ~has_gap,
     }
     longest = int(lengths.max()) if len(lengths) else 0
-    if has_gap.any():  # some ranks of lists of any length
+    if has_gap.any():  # lists may go on after their last known rank
         longest = ENDLESS
     if (size := setting.num_locations) is not None:
         rows_by_name["lists_with_other_ids"] = (preds >= size).any(1) & counted
@@ -74,8 +74,8 @@ def _count_lists(setting: Setting, preds: Tensor, counted: Tensor) -> tuple[dict
 
 
 def _lengths_of(preds: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the number of ids in each list, 0 where it is left out, and which lists have gaps."""
-    if preds.numel() and int(preds.min()) >= 0:  # the usual case takes a tenth of the time
+    """Return the length of each list, 0 if the query is left out, and which lists have gaps."""
+    if preds.numel() and int(preds.min()) >= 0:  # this usual case then takes a tenth of the time
         return preds.shape[1] * counted.long(), torch.zeros_like(counted)
     listed = (preds >= 0) & counted[:, None]
     return listed.sum(1), (listed[:, 1:] & ~listed[:, :-1]).any(1)
@@ -103,7 +103,7 @@ def note_lists(setting: Setting, card: Mapping[str, int], longest: int, names: A
 def cut_by_lists(
     members: Iterable[tuple[str, Any]], setting: Setting, card: Mapping[str, int], longest: int
 ) -> dict[str, str]:
-    """Say by name of which metrics lists are shorter than the ranks that the metric reads."""
+    """Return, by metric, why lists are shorter than the ranks that the metric reads."""
     cuts, reasons = find_cuts(setting, card, longest), dict[str, str]()
     are_cut = setting.candidates is None and longest < ENDLESS
     for name, metric in members:
@@ -120,29 +120,26 @@ def cut_by_lists(
 def mark_cuts(
     columns: Mapping[str, Mapping[str, Reading]], cuts: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, Reading]]:
-    """Give the values of models footnotes where lists cut some otherwise than others.
-
-    `cuts` are those of `cut_by_lists`, by model.
-    """
+    """Add footnotes where lists of models end at different ranks, by `cut_by_lists` of each."""
     marked = {model: dict(readings) for model, readings in columns.items()}
     for key in next(iter(columns.values())):
         texts = {model: cuts[model].get(key, "") for model in columns}
         for model, text in texts.items() if len({*texts.values()}) > 1 else ():
-            says = f"not the same measure as that of the others: {text}" if text else ""
-            marked[model][key] = marked[model][key]._replace(footnote=says)
+            note = f"not the same measure as that of the others: {text}" if text else ""
+            marked[model][key] = marked[model][key]._replace(footnote=note)
     return marked
 
 
 def write_rarer(number: int, with_hit: int, with_miss: int, kind: str) -> str:
-    """Write how many groups have a hit, or a miss if these are fewer."""
+    """Write how many groups have a hit, or how many have a miss if these are fewer."""
     rarer = "hits" if with_hit < with_miss else "misses"
     return f"{rarer} in {min(with_hit, with_miss)} of {number} {plural(kind)}"
 
 
 def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
-    """Say that few groups have a hit or a miss, and what the interval is from; else nothing.
+    """Return a note if few groups have a hit or a miss, which says how the interval is computed.
 
-    `sums` are by group, and `estimate` is the mean of all.
+    `sums` are by group, and `estimate` is the mean of all queries.
     """
     if not exact.is_bounded(sums):
         return ""
@@ -159,10 +156,10 @@ def few_hits(sums: Tensor, estimate: intervals.Estimate, kind: str) -> str:
 
 
 def join_notes(notes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the notes of models, with the names of those that have one, if not all have it."""
+    """Return the notes of all models; a note that only some have begins with their names."""
     joined = []
-    for note in dict.fromkeys(x for of in notes.values() for x in of):
-        models = [model for model, of in notes.items() if note in of]
+    for note in dict.fromkeys(x for texts in notes.values() for x in texts):
+        models = [model for model, texts in notes.items() if note in texts]
         joined.append(note if len(models) == len(notes) else f"{', '.join(models)}: {note}")
     return joined
 
@@ -170,13 +167,13 @@ def join_notes(notes: Mapping[str, Sequence[str]]) -> list[str]:
 def join_cards(
     cards: Mapping[str, Mapping[str, Any]], shared: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the facts of models that occur, each under its name and the model's.
+    """Join the cards of models; the name of a fact is followed by the name of the model.
 
-    Texts that are equal, and numbers of `shared` names, are said once.
+    A text that all models share, and an equal number under a `shared` name, is there once.
     """
     facts: dict[str, Any] = {}
-    for name in dict.fromkeys(x for of in cards.values() for x in of):
-        values = {model: of[name] for model, of in cards.items() if of.get(name)}
+    for name in dict.fromkeys(x for card in cards.values() for x in card):
+        values = {model: card[name] for model, card in cards.items() if card.get(name)}
         first = next(iter(values.values()), 0)
         is_text = isinstance(first, str) and len(values) == len(cards)
         if (is_text or name in shared) and all(x == first for x in values.values()):

@@ -1,8 +1,8 @@
-"""Several models on the same queries: each is read and scored, and pairs of them are tested.
+"""The comparison of several models on the same queries.
 
-`compare` reads models as `Model`: predictions are counted by `runs.count_run`, and scores
-of queries are read by `_score_models`. Then `_test_models` tests the pairs, by
-`analysis.comparison`, and makes the result, `Comparisons`, which has the tables.
+`compare` makes a `Model` of each: of predictions by `runs.count_run`, of scores of queries by
+`_score_models`. Then `_test_models` tests pairs of models, by `analysis.comparison`, and makes the
+result, `Comparisons`, which has the tables.
 """
 
 from __future__ import annotations
@@ -55,11 +55,13 @@ if TYPE_CHECKING:
 
 Against = Literal["first", "all"]
 
-# What the card counts of the queries, which are the same for all models.
+# The counts of the card that are the same for all models.
 _OF_QUERIES = ("left_out", "without_target")
 
-# Rounding errors of a given score, in units of the last place, and the bits of the highest one.
-_ROUNDED, _BITS = 4, 32
+# A score that is passed may have a rounding error of so many units of its last place.
+_ROUNDED = 4
+# Such scores are rounded to so many bits of the highest one.
+_BITS = 32
 
 
 @refuses_unknown
@@ -201,10 +203,7 @@ def is_table(model: Any) -> bool:
 
 
 def _read_sources(sources: Mapping[str, Any], cluster: str | None, key: str | None) -> Any:
-    """Return the predictions of sources, the target, the groups of `cluster`, and what was counted.
-
-    The last is by model; numbers that are 0 are left out.
-    """
+    """Return predictions, the target, groups of `cluster`, and counts above 0, by source."""
     tables = read_same(sources, [] if cluster is None else [cluster], key)
     first = next(iter(tables.values()))
     if first.grades is not None:
@@ -222,27 +221,27 @@ def _number(keys: Tensor) -> Tensor:
     return numbers
 
 
-def _read_runs(given: Any) -> list[Any]:
-    """Return the runs of a model: of a list of predictions several, of anything else one."""
-    several = isinstance(given, (list, tuple)) and bool(given) and _is_run(given[0])
-    return list(given) if several else [given]
+def _read_runs(model: Any) -> list[Any]:
+    """Return the runs of a model: several if it is a list of predictions, or else one."""
+    several = isinstance(model, (list, tuple)) and bool(model) and _is_run(model[0])
+    return list(model) if several else [model]
 
 
-def _is_run(one: Any) -> bool:
-    """Return whether an element of a list is predictions of all queries, and not of one."""
-    if isinstance(one, Answers | ScoredLists):
+def _is_run(element: Any) -> bool:
+    """Return whether an element of a list is predictions of all queries, and not of one query."""
+    if isinstance(element, Answers | ScoredLists):
         return True
-    if hasattr(one, "shape"):
-        return len(one.shape) in (2, 3)
-    first = one[0] if isinstance(one, (list, tuple)) and one else None
+    if hasattr(element, "shape"):
+        return len(element.shape) in (2, 3)
+    first = element[0] if isinstance(element, (list, tuple)) and element else None
     return isinstance(first, (list, tuple)) or getattr(first, "shape", ()) != ()
 
 
 def _score_models(
     models: Mapping[str, Any], groups: Mapping[str, Array] | None, cluster: str | None, level: float
 ) -> dict[str, Model]:
-    """Read models of which the scores of queries are given."""
-    read = {name: _read_scores(name, of) for name, of in models.items()}
+    """Make models of scores of queries."""
+    read = {name: _read_scores(name, scores) for name, scores in models.items()}
     ids, first = next(iter(read.values()))
     for other, scores in read.values():
         if scores.shape != first.shape or not torch.equal(ids, other):
@@ -250,23 +249,23 @@ def _score_models(
                 "`models` must have scores of the same queries, got "
                 f"{describe(first)} and {describe(scores)}, or different ids."
             )
-    every = torch.stack([scores.double() for _, scores in read.values()])
+    all_scores = torch.stack([scores.double() for _, scores in read.values()])
     if not len(first):
         raise ValueError("`models` must have scores of at least one query, got none.")
-    if not bool(every.isfinite().all()):
+    if len(wrong := (~all_scores.isfinite()).any(0).nonzero()):
         raise ValueError(
             "`models` must have finite scores, got NaN or infinity for query "
-            f"{int((~every.isfinite()).any(0).nonzero()[0])}; leave it out of all."
+            f"{int(wrong[0])}; leave it out of all."
         )
     rows = torch.zeros(len(first), 1, dtype=torch.int64)
     kinds = read_rows(Batch(rows, rows[:, 0], groups=groups)).kinds
     check_cluster(cluster, tuple(kinds))
     clusters = _number(kinds[cluster].keys) if cluster else None
-    mantissa, exponent = math.frexp(float(every.abs().max()))
+    mantissa, exponent = math.frexp(float(all_scores.abs().max()))
     unit = 2.0 ** (exponent - (mantissa == 0.5) - _BITS)
-    is_fraction = bool(((every >= 0) & (every <= 1)).all())
+    is_fraction = bool(((all_scores >= 0) & (all_scores <= 1)).all())
     models_by_name = {}
-    for (name, (_, as_passed)), scores in zip(read.items(), every, strict=True):
+    for (name, (_, as_passed)), scores in zip(read.items(), all_scores, strict=True):
         reading = Reading(float(scores.mean()), None, is_fraction)
         if is_fraction:
             estimate = mean_of(sums_of(scores, clusters))
@@ -280,12 +279,12 @@ def _score_models(
 
 
 def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
-    """Return ids, if any, and scores."""
+    """Return the ids of queries, if there are any, and their scores."""
     ids = torch.zeros(0, dtype=torch.int64)
     if isinstance(scores, PerQueryScores):
         scores = scores.compute()
     if isinstance(scores, QueryScores):
-        ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query's are squeezed
+        ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query has scalars
     if not isinstance(scores, Tensor) or scores.ndim != 1:
         raise TypeError(
             f"`models` must be predictions with a `target`, or each a PerQueryScores, the result "
@@ -297,25 +296,18 @@ def _read_scores(name: str, scores: Any) -> tuple[Tensor, Tensor]:
 def _test_models(
     models: Mapping[str, Model], cluster: str | None, against: Against, level: float, seed: int
 ) -> Comparisons:
-    """Test all pairs, and say how on the card."""
+    """Test all pairs of models, and make the result, whose card says how they were tested."""
     first, is_all = next(iter(models)), against == "all"
-    every = (~np.isnan(of).any(0) for model in models.values() for of in model.scores.values())
-    kept = np.any([*every], axis=0)
+    scores = [x for model in models.values() for x in model.scores.values()]
+    kept = np.any([~np.isnan(x).any(0) for x in scores], axis=0)
     if not kept.any():
         raise ValueError("`target` must hold at least one query that counts, got none to compare.")
     names = [x for x in combinations(models, 2) if is_all or x[0] == first]
     shared: dict[bytes, Any] = {}
     pairs = {(a, b): _pair_models(models[a], models[b], shared) for a, b in names}
-    comparisons: dict[PairNames, dict[str, Comparison]] = {x: {} for x in names}
-    corrected: dict[PairNames, dict[str, float]] = {x: {} for x in names}
-    keys, num_tests, draws = [*models[first].scores], dict[str, int](), 0
-    for keys_of_family in [[key] for key in keys] if is_all else [keys]:
-        family = {(x, key): pairs[x][key] for x in names for key in keys_of_family}
-        tests, number, most = decide_family(family, level, seed)
-        for (x, key), both in tests.items():
-            comparisons[x][key], corrected[x][key] = both
-        num_tests |= dict.fromkeys(keys_of_family, number)
-        draws = max(draws, most)
+    keys = [*models[first].scores]
+    families = [[key] for key in keys] if is_all else [keys]
+    comparisons, corrected, num_tests, draws = _test_families(pairs, families, level, seed)
     cuts = {name: model.cuts for name, model in models.items()}
     columns = mark_cuts({name: model.columns for name, model in models.items()}, cuts)
     marks = find_letters(columns, corrected, level_of(level)) if is_all else {}
@@ -323,58 +315,74 @@ def _test_models(
     clusters = ""
     if groups is not None:
         clusters = f"clustered by {cluster} ({len(torch.unique(groups)):,} groups)"
-    runs = {name: len(of.scores[keys[0]]) for name, of in models.items()}
+    runs = {name: len(model.scores[keys[0]]) for name, model in models.items()}
     several = [f"{name} {x} runs" for name, x in runs.items() if x > 1]
-    warned, most, f1 = note_runs(runs), max(num_tests.values()), [*models[first].f1]
-    of_lists = join_notes({name: model.notes for name, model in models.items()})
+    notes_of_runs, f1 = note_runs(runs), [*models[first].f1]
+    most_tests = max(num_tests.values())
+    notes_of_lists = join_notes({name: model.notes for name, model in models.items()})
     card = {
         "queries": queries,
         "averaged_over": "queries",
         "intervals": f"{100 * level:g} %, {clusters or 'queries independent'}, not corrected",
         "p": f"two-sided {p_text(comparisons, f1, draws)}",
-        "corrected_p": f"Holm's method for {most} test{'s' * (most > 1)}"
+        "corrected_p": f"Holm's method for {most_tests} test{'s' * (most_tests > 1)}"
         + " of each metric" * is_all,
         **({"runs": ", ".join(several)} if several else {}),
         **({} if models[first].target is None else {"ties": "expected value over random orders"}),
         **join_cards({name: model.card for name, model in models.items()}, _OF_QUERIES),
-        **({"lists": "; ".join(of_lists)} if of_lists else {}),
-        **({"notes": "; ".join(warned)} if warned else {}),
+        **({"lists": "; ".join(notes_of_lists)} if notes_of_lists else {}),
+        **({"notes": "; ".join(notes_of_runs)} if notes_of_runs else {}),
     }
     notes = [
         f"{queries:,} queries, {p_text(comparisons, f1)} {clusters}".rstrip(),
         f"corrected p: {card['corrected_p']}; intervals are not corrected",
-        *of_lists,
-        *warned,
+        *notes_of_lists,
+        *notes_of_runs,
     ]
     shown = ByPair(comparisons), ByPair(corrected), num_tests, marks, columns, card
-    stds = {name: dict(of.stds) for name, of in models.items()}
+    stds = {name: dict(model.stds) for name, model in models.items()}
     return Comparisons(*shown, level, notes, models[first].members, stds)
 
 
-def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[str, Pair]:
-    """Pair the scores of two models by metric, with those of the queries that count for both.
+def _test_families(
+    pairs: Mapping[PairNames, Mapping[str, Pair]], families: Sequence[Sequence[str]],
+    level: float, seed: int,
+) -> tuple[Any, Any, dict[str, int], int]:  # fmt: skip
+    """Test each family; return tests, corrected p-values, numbers of tests, and the most draws."""
+    comparisons: dict[PairNames, dict[str, Comparison]] = {x: {} for x in pairs}
+    corrected: dict[PairNames, dict[str, float]] = {x: {} for x in pairs}
+    num_tests, draws = dict[str, int](), 0
+    for keys in families:
+        family = {(x, key): by_metric[key] for x, by_metric in pairs.items() for key in keys}
+        tests, number, most_draws = decide_family(family, level, seed)
+        for (x, key), (comparison, p_value) in tests.items():
+            comparisons[x][key], corrected[x][key] = comparison, p_value
+        num_tests |= dict.fromkeys(keys, number)
+        draws = max(draws, most_draws)
+    return comparisons, corrected, num_tests, draws
 
-    Equal sums of several pairs are stored once, in `shared`.
-    """
+
+def _pair_models(first: Model, second: Model, shared: dict[bytes, Any]) -> dict[str, Pair]:
+    """Pair scores of two models by metric, for queries of both; `shared` stores equal sums once."""
     pairs = {}
     for key, b in second.scores.items():
         a = first.scores[key]
         kept = ~(np.isnan(a).any(0) | np.isnan(b).any(0))
         errors = first.errors + second.errors
         pair = pair_up(a[:, kept], b[:, kept], second.clusters_of(kept), second.unit, errors)
-        sums = [shared.setdefault(of_model.tobytes(), of_model) for of_model in pair.contrast.sums]
-        keyed, rows = pair.contrast._replace(sums=sums), hash((key, kept.tobytes()))
-        pair = pair._replace(contrast=keyed, rows=rows)
+        sums = [shared.setdefault(x.tobytes(), x) for x in pair.contrast.sums]
+        contrast, rows = pair.contrast._replace(sums=sums), hash((key, kept.tobytes()))
+        pair = pair._replace(contrast=contrast, rows=rows)
         if key in second.f1:
             counted = torch.from_numpy(kept)
-            decided = [[x[counted] for x in one.decided] for one in (first, second)]
+            decided = [[x[counted] for x in model.decided] for model in (first, second)]
             target, exchange = second.target[counted], None
             if not pair.has_runs:
                 both = decided[0][0], decided[1][0]
                 exchange = Exchange(second.f1[key], target, both, second.clusters_of(kept))
-            right = (torch.stack([x == target for x in of]) for of in decided)
-            theirs, ours = (x.double().mean(0) for x in right)
-            wins, losses = int((ours > theirs).sum()), int((ours < theirs).sum())
+            is_right = (torch.stack([x == target for x in runs]) for runs in decided)
+            share, other_share = (x.double().mean(0) for x in is_right)  # of runs that hit
+            wins, losses = int((other_share > share).sum()), int((other_share < share).sum())
             pair = pair._replace(wins=wins, losses=losses, size=1.0, exchange=exchange)
             pair = pair._replace(effect_size=math.nan)
         pairs[key] = pair

@@ -19,19 +19,19 @@ from nextloc_metrics.report.sections import show_values
 Layout = Literal["differences", "models"]
 Spread = Literal["interval", "std", "none"]
 
-# After an interval that leaves out 0 where the test finds no difference, or the reverse.
+# This mark follows an interval that excludes 0 although the test finds no difference, or reverse.
 _DISAGREES = "!"
 _DISAGREEMENT = f"{_DISAGREES} interval and test disagree about 0; if few differ, believe the test"
 
-# With fewer runs, the variance of runs is known badly.
+# With fewer runs, the estimate of the variance of runs is rough.
 _FEW_RUNS = 5
 
-# After a value that is not separated from the best; in a paper a superscript.
+# This mark follows a value that is not separated from the best; in LaTeX it is a superscript.
 _NOT_SEPARATED = "~"
 
 
 class ByPair(dict[PairNames, Any]):
-    """What is known of each pair of models."""
+    """The results of each pair of models."""
 
     def __missing__(self, pair: Any) -> Any:
         pairs = [x for x in self if {*x} == {*pair}] or [*self]
@@ -54,7 +54,7 @@ class Comparisons(Result):
             exactly where their corrected p-value is above the level.
         columns: the values of each model with their intervals, by metric.
         card: the number of queries, and how intervals and p-values were computed.
-        counts: of models that were read from tables, what did not fit, by model.
+        counts: by model, the numbers of rows of its table that did not fit.
     """
 
     title: ClassVar[str] = "Comparison"
@@ -68,7 +68,7 @@ class Comparisons(Result):
     _confidence: float
     _below: Sequence[str]  #: the notes of `table`
     _members: Sequence[tuple[str, Any]]
-    _stds: dict[str, dict[str, float]]  #: over runs, of each model by metric
+    _stds: dict[str, dict[str, float]]  #: standard deviations over runs, of each model by metric
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
@@ -78,17 +78,17 @@ class Comparisons(Result):
     @property
     def values(self) -> dict[str, dict[str, float]]:
         """The values of each model, as fractions; with several runs, their means."""
-        return {x: {key: one.value for key, one in of.items()} for x, of in self.columns.items()}
+        return {x: {key: y.value for key, y in ys.items()} for x, ys in self.columns.items()}
 
     @property
     def comparisons(self) -> dict[str, dict[str, Comparison]]:
         """The comparison of each model but the first with the first, by metric."""
-        return {b: of for (a, b), of in self.pairs.items() if a == self._first}
+        return {b: tests for (a, b), tests in self.pairs.items() if a == self._first}
 
     @property
     def corrected(self) -> dict[str, dict[str, float]]:
         """The corrected p-values of `comparisons`."""
-        return {b: of for (a, b), of in self.corrected_pairs.items() if a == self._first}
+        return {b: tests for (a, b), tests in self.corrected_pairs.items() if a == self._first}
 
     @property
     def table(self) -> Table:
@@ -118,13 +118,14 @@ class Comparisons(Result):
                 cells = [write_number(x, x.value) + x.dagger for x in both]
                 cells += [write_number(first, numbers[0], sign="+"), ends]
                 rows.append([title, *cells, *map(_p_value, numbers[3:])])
-                said = f"{b} - {a}", "; ".join(x.footnote for x in both if x.footnote)
-                records.append(dict(zip(names, [title, base, value, *numbers, *said], strict=True)))
+                note = "; ".join(x.footnote for x in both if x.footnote)
+                cells_of_record = [title, base, value, *numbers, f"{b} - {a}", note]
+                records.append(dict(zip(names, cells_of_record, strict=True)))
         below = [*dict.fromkeys(below), *self._below, *footnotes]
         return Table(self._header(is_first), _align_daggers(rows), below, records)
 
     def _header(self, is_first: bool) -> list[str]:
-        """Return the heads of `table`, which name the models if each is that of all rows."""
+        """Return the heads of `table`, which name a model if it is the same in all rows."""
         first = self._first if is_first else "first"
         others = {b for _, b in self.pairs}
         other = "second" if not is_first else others.pop() if len(others) == 1 else "other"
@@ -133,9 +134,9 @@ class Comparisons(Result):
 
     @property
     def _head(self) -> str:
-        """What the numbers of tables are."""
+        """The head of the first column, which says whether numbers are in percent."""
         of_first = self.columns[self._first].values()
-        return "percent" if all(one.is_fraction for one in of_first) else "metric"
+        return "percent" if all(x.is_fraction for x in of_first) else "metric"
 
     def by_model(self, spread: Spread = "interval", metrics: Sequence[str] | None = None) -> Table:
         """Return a table as papers have it: models down, metrics across.
@@ -162,7 +163,7 @@ class Comparisons(Result):
         if metrics is not None:
             check_metrics_of(metrics, keys)
             keys = [*metrics]
-        tested = {key for of in self.pairs.values() for key in of}
+        tested = {key for tests in self.pairs.values() for key in tests}
         best = {key: self._best(key) for key in keys}
         rows: list[list[str]] = []
         records, bold, footnotes = [], [], list[str]()
@@ -188,12 +189,12 @@ class Comparisons(Result):
         return Table(header, rows, below, records, bold)
 
     def _best(self, key: str) -> str:
-        goodness = {name: _goodness(of[key]) for name, of in self.columns.items()}
+        goodness = {name: _goodness(readings[key]) for name, readings in self.columns.items()}
         goodness = {name: value for name, value in goodness.items() if not math.isnan(value)}
         return max(goodness, key=goodness.__getitem__, default="")
 
     def _marks(self, model: str, key: str, best: str) -> str:
-        """Return letters and the mark of models that are not separated from the best, or stars."""
+        """Return the letters of a model and whether it is separated from the best; or its stars."""
         if not self.letters:
             return stars(self.corrected.get(model, {}).get(key, math.nan))
         both = self.corrected_pairs.get((model, best)) or self.corrected_pairs.get((best, model))
@@ -201,7 +202,7 @@ class Comparisons(Result):
         return self.letters[model].get(key, "") + (_NOT_SEPARATED if unclear else "")
 
     def _notes(self, spread: Spread) -> list[str]:
-        """Return the footnote: values, test, family, clusters, runs, and what marks say."""
+        """Return the footnotes: on values, tests, families, clusters, runs and marks."""
         card, beside = self.card, ""
         if spread == "interval":
             beside = f", with {100 * self._confidence:g} % interval"
@@ -261,7 +262,7 @@ class Comparisons(Result):
 
 
 def _align_daggers(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Put a space below the daggers of a column of values."""
+    """Put a space after values without a dagger in a column that has daggers."""
     has_dagger = [any("†" in x for x in column) for column in zip(*rows, strict=True)]
     return [
         [
@@ -272,8 +273,8 @@ def _align_daggers(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     ]
 
 
-def _goodness(one: Reading) -> float:
-    return -one.value if one.higher_is_better is False else one.value
+def _goodness(reading: Reading) -> float:
+    return -reading.value if reading.higher_is_better is False else reading.value
 
 
 def _printed(name: str, member: Any) -> str:
@@ -281,27 +282,27 @@ def _printed(name: str, member: Any) -> str:
     return str(getattr(member, "label", "") or name)
 
 
-def _beside(one: Reading, spread: Spread, std: float | None) -> str:
-    """Write what stands beside a value."""
+def _beside(reading: Reading, spread: Spread, std: float | None) -> str:
+    """Write the interval or the standard deviation that follows a value."""
     if spread == "std":
-        return "" if std is None else f"± {write_number(one, std)}"
-    if one.bounds is None or spread == "none" or math.isnan(one.value):
+        return "" if std is None else f"± {write_number(reading, std)}"
+    if reading.bounds is None or spread == "none" or math.isnan(reading.value):
         return ""
-    if one.lacks_interval:
+    if reading.lacks_interval:
         return "(-)"
-    low, high = one.bounds
-    return f"({write_number(one, low)}-{write_number(one, high)})"
+    low, high = reading.bounds
+    return f"({write_number(reading, low)}-{write_number(reading, high)})"
 
 
 def _note_dashes(columns: Mapping[str, Mapping[str, Reading]]) -> str:
-    """Say why values have a dash in place of an interval; nothing if none has."""
-    keys = {key: None for of in columns.values() for key, one in of.items() if one.lacks_interval}
+    """Say why values have a dash in place of an interval; "" if no value has one."""
+    keys = {key: None for x in columns.values() for key, y in x.items() if y.lacks_interval}
     why = "- fewer than three groups have a hit, or a miss"
     return f"{why}: no interval of {', '.join(keys)}" if keys else ""
 
 
 def _fold(table: Table) -> Table:
-    """Return a table of differences as a page of a paper has room for it."""
+    """Return a table of differences that is narrow enough for the page of a paper."""
     rows = []
     for name, first, value, difference, ends, _, corrected in table.rows:
         rows += [[name, first, value, difference, corrected]]
@@ -309,18 +310,18 @@ def _fold(table: Table) -> Table:
     return Table([*table.header[:4], table.header[6]], rows, table.notes)
 
 
-def _record(name: str, one: Reading, marks: str | None) -> dict[str, Any]:
-    record: dict[str, Any] = {name: one.value}
-    if one.bounds is not None:
-        record |= zip((f"{name} low", f"{name} high"), one.bounds, strict=True)
+def _record(name: str, reading: Reading, marks: str | None) -> dict[str, Any]:
+    record: dict[str, Any] = {name: reading.value}
+    if reading.bounds is not None:
+        record |= zip((f"{name} low", f"{name} high"), reading.bounds, strict=True)
     return record | ({} if marks is None else {f"{name} letters": marks})
 
 
-def _disagrees(one: Comparison, level: float) -> bool:
-    """Return whether the interval holds 0 and the p-value does not, or the reverse."""
-    if math.isnan(one.p_value) or math.isnan(one.low):
+def _disagrees(comparison: Comparison, level: float) -> bool:
+    """Return whether the interval holds 0 and the test finds a difference, or the reverse."""
+    if math.isnan(comparison.p_value) or math.isnan(comparison.low):
         return False
-    return (one.low <= 0 <= one.high) != (one.p_value > level)
+    return (comparison.low <= 0 <= comparison.high) != (comparison.p_value > level)
 
 
 def _p_value(p: float) -> str:
@@ -335,16 +336,16 @@ def find_letters(
     """Return the letters of each model by tested metric."""
     letters_of: dict[str, dict[str, str]] = {name: {} for name in columns}
     for key in next(iter(corrected.values())):
-        ranks = {name: _goodness(of[key]) for name, of in columns.items()}
-        ranked = sorted(columns, key=ranks.__getitem__, reverse=True)
-        held = [pair for pair, of in corrected.items() if of[key] <= level]
-        for name, text in letters(ranked, held).items():
+        goodness = {name: _goodness(readings[key]) for name, readings in columns.items()}
+        ranked = sorted(columns, key=goodness.__getitem__, reverse=True)
+        separated = [pair for pair, p_values in corrected.items() if p_values[key] <= level]
+        for name, text in letters(ranked, separated).items():
             letters_of[name][key] = text
     return letters_of
 
 
 def note_runs(numbers: Mapping[str, int]) -> list[str]:
-    """Say whose runs are missing, or few, if any model has several."""
+    """Say which models have one run, or that runs are few, if any model has several."""
     several = [number for number in numbers.values() if number > 1]
     if not several:
         return []
@@ -357,7 +358,7 @@ def p_text(
     comparisons: Mapping[PairNames, Mapping[str, Comparison]], f1: Sequence[str], draws: int = 0
 ) -> str:
     """Say how p-values were computed, and which ones by Student's t if others are not."""
-    keys: dict[str, dict[str, None]] = {}  # metrics, in order, by the way
+    keys: dict[str, dict[str, None]] = {}  # the metrics that each way was used for
     for tests in comparisons.values():
         for key, comparison in tests.items():
             way = "exchanges" if comparison.p_from == "draws" and key in f1 else comparison.p_from

@@ -44,32 +44,33 @@ from nextloc_metrics.report.parts import (
 )
 from nextloc_metrics.report.setting import EXEMPT, OwnMetrics, Setting, check_free
 
-# Before the name of a kind in files: the keys of its groups.
+# In files, an array of the keys of groups has this prefix, before the name of the kind.
 _GROUPS = "groups of "
 
-# Fewer groups do not tell whether intervals by query are too narrow. With these many standard
-# errors, at most 2 % of evaluations whose groups have no effect are doubted.
+# Fewer groups do not tell whether intervals by query are too narrow. The ratio of variances must be
+# so many standard errors above 1 that at most 2 % of evaluations without an effect get a note.
 _FEWEST_GROUPS, _BEYOND_NOISE = 20, 6
 
 
 class Counted:
     """The states of all metrics of an evaluation, and the counts of its card.
 
-    Groups are keys, of which `names` has the text of those that are hashes.
+    A group is known by its key; `names` has the text of each key that is a hash.
     """
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.names: dict[str, Mapping[int, str]] = {kind: {} for kind in setting.groups}
         none = torch.zeros(0, 1, dtype=torch.int64)
-        self._keys = {kind: [none] for kind in setting.groups}  # of all rows
-        self.card, self.longest = Counter[str](), 0  # and the length of the longest list
-        self.ids: frozenset[str] = frozenset()  # of the evaluations that were merged
+        self._keys = {kind: [none] for kind in setting.groups}  # the groups of all rows
+        self.card = Counter[str]()
+        self.longest = 0  # the length of the longest list
+        self.ids: frozenset[str] = frozenset()  # one for each evaluation that was merged
         self.parts: Parts = {}  # all collections of metrics by name
-        self._rows: list[tuple[str, Any]] = []  # of the first table
-        self.own: dict[str, Parts] = {}  # those of each part of the user
-        self._members: dict[str, Any] = {}  # their metrics, by the names of their states
-        self._plans: dict[Feed | None, Plan] = {}  # of what is ranked; first of the predictions
+        self._rows: list[tuple[str, Any]] = []  # name and metric of each row of the first table
+        self.user_parts: dict[str, Parts] = {}  # the collections of each `Part` of the user
+        self._members: dict[str, Any] = {}  # the metrics of all collections, by state in a file
+        self._plans: dict[Feed | None, Plan] = {}  # by feed; None for the model's predictions
         if setting.form is not None:
             self._make_parts(setting)
 
@@ -83,25 +84,23 @@ class Counted:
         parts_by_feed += [(None, make_beside(setting, table)), *make_references(setting, table)]
         for prefix, part in setting.parts.items():
             if collections := part.make(setting, table):
-                self.own[prefix] = collections
+                self.user_parts[prefix] = collections
                 prefixed = {f"{prefix}/{name}": x for name, x in collections.items()}
                 parts_by_feed.append((part.feed(setting), prefixed))
         members: dict[Feed | None, list[RecordMetric]] = {}
         for feed, parts in parts_by_feed:
             self.parts |= parts
-            named = {f"{part}/{x}": y for part, of in parts.items() for x, y in of.named_members()}
-            self._members |= named
-            members.setdefault(feed, []).extend(named.values())
+            for name, collection in parts.items():
+                named = {f"{name}/{x}": y for x, y in collection.named_members()}
+                self._members |= named
+                members.setdefault(feed, []).extend(named.values())
         self._plans = {feed: Plan(of_feed) for feed, of_feed in members.items() if of_feed}
-        # the card reads all ranks, however few the metrics look at
+        # the card needs all ranks, even if the metrics need only the first ones
         self._plans[None].needs[Ranking] |= Needs()
         self.headline = table[""]
 
     def add(self, chunks: Iterable[Batch], counts: Mapping[str, int] | None = None) -> None:
-        """Count the queries of chunks of rows, or raise and change nothing.
-
-        `counts` are added to the card.
-        """
+        """Count the queries of chunks, or raise and change nothing; add `counts` to the card."""
         card, longest = self.card.copy(), self.longest
         states = [(member, member.held()) for member in self._members.values()]
         names, keys = dict(self.names), dict(self._keys)
@@ -116,14 +115,15 @@ class Counted:
             raise
 
     def _count(self, chunk: Batch) -> None:
-        kinds: Mapping[str, Grouping] = chunk.groups  # type: ignore[assignment]  # a chunk has them
+        """Count the queries of one chunk; if this raises, some states have changed."""
+        kinds: Mapping[str, Grouping] = chunk.groups  # type: ignore[assignment]  # not None here
         self._add_keys(kinds)
         groups: dict[str, Any] = {kind: Grouping(x.keys, {}) for kind, x in kinds.items()}
         exempts = self.setting.exclude == EXEMPT
         batch = replace(chunk, groups=None, exempt_target=exempts).read()
         if "map" in self.parts:
             groups[TARGET] = batch.target
-        for name in self.own:
+        for name in self.user_parts:
             groups |= self.setting.parts[name].groups(batch)
         batch = replace(batch, groups=groups or None)
         records = self._plans[None].read(batch)
@@ -132,7 +132,7 @@ class Counted:
             plan.add(plan.tally_read(read), count=True)
         ranking: Ranking = records[Ranking]
         number, target = self.setting.num_locations, batch.target[ranking.queries.counted]
-        # also where F1 reads no target
+        # F1 checks this too, but it may read no target
         if number is not None and target.numel() and (highest := int(target.max())) >= number:
             raise ValueError(
                 f"`target` must be below `num_locations`, {number}, got {highest}"
@@ -143,13 +143,13 @@ class Counted:
         self.longest = max(self.longest, longest)
 
     def _add_keys(self, kinds: Mapping[str, Grouping]) -> None:
-        """Note the groups of rows, also of those that do not count, and their names."""
+        """Note the groups of all rows, even of masked ones, and the names of groups."""
         for kind, (keys, names) in kinds.items():
             self.names[kind] = join_names(self.names[kind], names)
             self._keys[kind] = KeyedSums([keys[:, None]], 1).append_to(self._keys[kind])
 
     def name_groups(self) -> None:
-        """Give the metrics of groups the texts of their keys, for pictures."""
+        """Give the metrics of groups the names of their groups, for pictures."""
         for member in self._members.values():
             if isinstance(member, Grouped) and member.by in self.names:
                 member.key_names = self.names[member.by]
@@ -161,7 +161,7 @@ class Counted:
         return merged[:, 0]
 
     def groups_of(self, kind: str) -> tuple[list[str], Tensor]:
-        """Return the names and the keys of groups, in the order of numbers, or else of text."""
+        """Return the names and keys of groups, in the order of numbers if all are, or of text."""
         keys, texts = self.keys_of(kind), self.names[kind]
         if not texts:
             return [*map(str, keys.tolist())], keys
@@ -174,11 +174,11 @@ class Counted:
         collection, (names, keys) = self.parts[f"by {kind}"], self.groups_of(kind)
         results = collection.results(self.setting.confidence_level)
         members: list[tuple[str, Any]] = collection.named_members()
-        places = {name: _places_of(keys, member.groups) for name, member in members}
+        positions = {name: _positions_of(member.groups, keys) for name, member in members}
 
         def align(name: str, values: Tensor, missing: float = math.nan) -> Tensor:
             aligned = values.new_full((len(keys),), missing)
-            return aligned.index_copy(0, places[name], values)
+            return aligned.index_copy(0, positions[name], values)
 
         return names, results._replace(
             values={x: align(x, y) for x, y in results.values.items()},
@@ -189,19 +189,19 @@ class Counted:
         )
 
     def clusters_of(self, kind: str, member: ClusteredGroups) -> dict[str, int]:
-        """Return the number of users, or what else is independent, by name of the group."""
+        """Return the number of clusters, such as users, in each group, by name of the group."""
         names, keys = self.groups_of(kind)
-        places = _places_of(keys, member.groups)
-        sizes = torch.zeros_like(keys).index_copy(0, places, member.clusters_by_group)
+        positions = _positions_of(member.groups, keys)
+        sizes = torch.zeros_like(keys).index_copy(0, positions, member.clusters_by_group)
         return dict(zip(names, sizes.tolist(), strict=True))
 
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
         setting = self.setting
         unseen = "missing" if UNSEEN in setting.answers else ""
-        dirt = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
-        if not dirt.get("tied_across_k"):
-            dirt.pop("tied_across_k", None)
+        counts = {x: number for x, number in self.card.items() if x not in ("queries", unseen)}
+        if not counts.get("tied_across_k"):
+            counts.pop("tied_across_k", None)
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
         sample = "queries independent"
         if setting.cluster is not None:
@@ -211,7 +211,7 @@ class Counted:
             "candidates": setting.candidates,
             **excluded,
             **({"answers": setting.answers} if setting.answers else {}),
-            **dirt,
+            **counts,
             "averaged_over": "queries",
             "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
             **self.doubts(),
@@ -219,7 +219,7 @@ class Counted:
         }
 
     def doubts(self) -> dict[str, str]:
-        """Say where intervals by query are too narrow, and where few groups have the hits."""
+        """Return notes on missing or doubtful values and intervals, by name of the note."""
         cluster = self.setting.cluster
         doubts = self._doubts_of_f1()
         if self.cluster:
@@ -240,15 +240,15 @@ class Counted:
             "the target has one column; rank all locations"
             for name in self._of_one_target()
         }
-        for name in self.left_out(is_full=True):
+        for name in self.answers_of_f1(is_full=True):
             doubts[f"interval_of_{name}"] = f"none: more than {most} by {cluster or 'query'}"
-        for name, answers in self.left_out().items():
+        for name, answers in self.answers_of_f1().items():
             if cluster and is_few(*(numbers := answers.clusters)):
                 doubts[f"interval_of_{name}"] = f"none: {write_rarer(*numbers, kind=cluster)}"
         return doubts
 
     def _doubts_of_few_hits(self, cluster: str) -> dict[str, str]:
-        """Say of which values too few clusters have the hits for an interval."""
+        """Note the values of which too few clusters have hits, or misses, for an interval."""
         doubts = {}
         for name, grouped in self.parts[f"by {cluster}"].named_members():
             sums = _sums_of(grouped)
@@ -257,19 +257,19 @@ class Counted:
         return doubts
 
     def _doubt_of_queries(self, kind: str) -> dict[str, str]:
-        """Say of the first value whose interval is too narrow for other groups of a kind."""
+        """Note the first value whose interval is too narrow if groups of a kind are clusters."""
         rows, members = dict[str, Any](self._rows), self.parts[f"by {kind}"].named_members()
         for name, grouped in members:
             sums = _sums_of(grouped)
             if len(sums) < _FEWEST_GROUPS:
                 continue
             by_group, by_query = intervals.of_clusters(sums), rows[name].estimate()
-            error, alone = (x.standard_error * grouped.score_factor for x in (by_group, by_query))
-            noise = (2 / by_group.degrees_of_freedom).sqrt()  # of the ratio of variances
-            if error > 1.1 * alone > 0 and (error / alone) ** 2 > 1 + _BEYOND_NOISE * noise:
+            wide, narrow = (x.standard_error * grouped.score_factor for x in (by_group, by_query))
+            noise = (2 / by_group.degrees_of_freedom).sqrt()  # the error of the ratio of variances
+            if wide > 1.1 * narrow > 0 and (wide / narrow) ** 2 > 1 + _BEYOND_NOISE * noise:
                 text = (
-                    f"{name} has the standard error {float(alone):.2g} by query, "
-                    f"{float(error):.2g} by {kind}: its interval is {float(error / alone):.1f} "
+                    f"{name} has the standard error {float(narrow):.2g} by query, "
+                    f"{float(wide):.2g} by {kind}: its interval is {float(wide / narrow):.1f} "
                     f"times too narrow for other {kind}s; name {kind} as the cluster"
                 )
                 return {f"interval_by_{kind}": text}
@@ -282,7 +282,7 @@ class Counted:
 
     @property
     def cluster(self) -> str:
-        """The kind of groups that intervals take as independent; "" for queries."""
+        """The kind of groups that intervals take as independent; "" if it is queries."""
         return next((kind for kind in self.kinds if kind == self.setting.cluster), "")
 
     def rows(self) -> list[tuple[str, Any]]:
@@ -290,14 +290,14 @@ class Counted:
         return self._rows
 
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """Compute the intervals of the first table by row; they are clustered if asked."""
+        """Compute the intervals of the rows of the first table, by cluster if there is one."""
         level, members = self.setting.confidence_level, self._rows
         if self.cluster:
             members = self.parts["cluster"].named_members()
         with unrounded():
             bounds = {name: x.interval(level) for name, x in members if has_bounds(x)}
         empty = self._of_one_target()
-        of_f1 = {name: x for name, x in self.left_out().items() if name not in empty}
+        of_f1 = {name: x for name, x in self.answers_of_f1().items() if name not in empty}
         bounds |= {name: x.estimate().interval(level) for name, x in of_f1.items()}
         return {name: (float(low), float(high)) for name, (low, high) in bounds.items()}
 
@@ -316,14 +316,14 @@ class Counted:
             values, numbers = results.values[name].tolist(), results.numbers[name].tolist()
             yield [[kind] * size, groups, [name] * size, values, *bounds, numbers]
 
-    def left_out(self, is_full: bool = False) -> dict[str, LocationAnswers]:
-        """Return what intervals of F1 are read from; `is_full`: where there is too much."""
+    def answers_of_f1(self, is_full: bool = False) -> dict[str, LocationAnswers]:
+        """Return the counts of answers for the intervals of F1; `is_full`: those with too many."""
         is_empty = self.setting.cluster not in (None, *self.kinds)
         members: Any = () if is_empty else self.parts[LEFT_OUT].named_members()
         return {name: x for name, x in members if x.is_full == is_full}
 
     def _of_one_target(self) -> set[str]:
-        """Return the names of F1 that has no value, as all targets are one location."""
+        """Return the names of rows of F1 without a value, because all targets are one location."""
         return {x for x, row in self.rows() if isinstance(row, LocationF1) and row.has_one_target}
 
     def cuts_beyond_lists(self) -> list[int]:
@@ -335,7 +335,7 @@ class Counted:
         return note_lists(self.setting, self.card, self.longest, self.headline)
 
     def note_intervals(self, kind: str = "") -> list[str]:
-        """Return a note on what intervals of groups or deciles take as independent."""
+        """Return a note that says which queries intervals of groups take as independent."""
         if self.setting.cluster is None:
             return []
         if kind == self.setting.cluster:
@@ -369,8 +369,10 @@ class Counted:
                     names, counted._members, arrays, header["setting"].get("num_locations")
                 )
             else:
-                texts = {x: {int(key): text for key, text in of.items()} for x, of in names.items()}
-                groups = {x: Grouping(arrays[f"{_GROUPS}{x}"], of) for x, of in texts.items()}
+                groups = {
+                    x: Grouping(arrays[f"{_GROUPS}{x}"], {int(key): y for key, y in of.items()})
+                    for x, of in names.items()
+                }
             counted._add_keys(groups)
             counted.card, counted.longest = card, header["longest"]
             counted.ids = frozenset(header["ids"])
@@ -380,13 +382,13 @@ class Counted:
             return counted
 
     def merge(self, other: Counted) -> None:
-        """Add the counts of other queries with the same setting; groups are known by name."""
+        """Add the counts of other queries with the same setting; groups with one key are one."""
         self._add_keys({x: Grouping(other.keys_of(x), other.names[x]) for x in other._keys})
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
         self.ids |= other.ids
-        for mine, others in zip(self._members.values(), other._members.values(), strict=True):
-            mine.merge_state(others)
+        for member, added in zip(self._members.values(), other._members.values(), strict=True):
+            member.merge_state(added)
 
 
 def _sums_of(grouped: Any) -> Tensor:
@@ -395,7 +397,7 @@ def _sums_of(grouped: Any) -> Tensor:
     return sums[sums[:, 2] > 0]
 
 
-def _places_of(keys: Tensor, groups: Tensor) -> Tensor:
-    """Return where groups are among `keys`, all of which they are."""
+def _positions_of(groups: Tensor, keys: Tensor) -> Tensor:
+    """Return the position in `keys` of each group; `keys` has all groups."""
     rising, order = keys.sort()
     return order[torch.searchsorted(rising, groups)]

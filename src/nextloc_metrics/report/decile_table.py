@@ -28,7 +28,7 @@ def table_of_deciles(counted: Counted) -> Table | None:
     collection, level = counted.parts["deciles"], counted.setting.confidence_level
     notes = [x for x in counted.note_lists() if not x.startswith("mrr")]
     readings, numbers = readings_of(collection, level), _queries_of(collection)
-    for name in sorted(readings, key=_place_of):
+    for name in sorted(readings, key=_position_of):
         reading, (metric, _, decile) = readings[name], name.partition("_decile_")
         if decile:
             reading = reading._replace(number=numbers[decile])
@@ -37,8 +37,8 @@ def table_of_deciles(counted: Counted) -> Table | None:
             notes.append(f"{name} of all deciles: {in_percent(reading.value)} %{reading.dagger}")
     notes.append(f"1: the rarest locations, {len(rows) - 1}: the most visited")
     notes += [_RANKS, *counted.note_intervals()]
-    *of_bins, unmapped = [*rows]
-    sizes = dict(zip([unmapped, *of_bins], bins.sizes, strict=True))
+    *deciles, unmapped = [*rows]
+    sizes = dict(zip([unmapped, *deciles], bins.sizes, strict=True))
     records = partial(_records_of, collection, level, readings, sizes)
     return across(rows, level, notes, records, {"locations": sizes})
 
@@ -46,7 +46,7 @@ def table_of_deciles(counted: Counted) -> Table | None:
 def _records_of(
     collection: Any, level: float, readings: Mapping[str, Reading], sizes: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    """Return the records of the collection, with the number of locations and what a dagger says."""
+    """Return the records of the collection, with numbers of locations and the text of daggers."""
     table: Table = collection.table(intervals=True, confidence_level=level)
     records = []
     for record in table.records:
@@ -57,20 +57,20 @@ def _records_of(
     return records
 
 
-def _place_of(name: str) -> int:
-    """Return where a metric of deciles stands in the table; those of one place stay in order."""
+def _position_of(name: str) -> int:
+    """Return the position of the column of a metric; columns with one position stay in order."""
     first = (i for i, x in enumerate(_FIRST) if name.startswith(x))
     return next(first, len(_FIRST))
 
 
 def _queries_of(collection: Any) -> dict[str, int]:
-    """Return the number of queries by the decile of their target, as names of metrics have it."""
+    """Return the number of queries of each decile, by the end of the names of metrics."""
     members = {
-        name.rpartition("_decile_")[2]: one
-        for name, one in collection.named_members()
+        name.rpartition("_decile_")[2]: member
+        for name, member in collection.named_members()
         if name.startswith("ndcg_at_")
     }
     first = next(iter(members.values()))
     if first.group_kind:
-        return {x: int(count_queries(one)[0].sum()) for x, one in members.items()}
+        return {x: int(count_queries(member)[0].sum()) for x, member in members.items()}
     return dict(zip(members, first.num_queries.tolist(), strict=True))

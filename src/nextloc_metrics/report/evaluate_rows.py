@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nextloc_metrics.metrics.bins import PopularityBins
     from nextloc_metrics.report.options import Metrics
 
-# What names a column or a file.
+# The types that name a column or a file.
 _NAME = str | PathLike  # type: ignore[type-arg]
 
 
@@ -144,11 +144,11 @@ def evaluate(
 
 
 def as_source(preds: Any, target: Any) -> Source | None:
-    """Return the table that predictions are; None for arrays, also frames of scores."""
+    """Return predictions as a source; None if they are arrays, as also a frame of scores is."""
     source: Source = preds
     if not isinstance(preds, Source):
         if hasattr(preds, "toarray"):
-            as_tensor("preds", preds)  # which refuses a sparse matrix
+            as_tensor("preds", preds)  # raises for a sparse matrix
         are_paths = isinstance(preds, list | tuple) and all(isinstance(x, _NAME) for x in preds)
         is_array = isinstance(preds, Tensor | np.ndarray | Answers | ScoredLists)
         is_table = isinstance(preds, _NAME | Mapping) or (bool(preds) if are_paths else False)
@@ -169,19 +169,21 @@ def _check_kinds(beside: Mapping[str, Any], is_table: bool) -> None:
     rule = "name columns where `preds` is a table" if is_table else "be an array where `preds` is"
     for name, value in beside.items():
         is_name = isinstance(value, _NAME)
-        if name == "groups":  # of arrays it is a dict, which is checked with them
+        if name == "groups":  # beside arrays, groups are a dict, which is checked later
             is_name = is_table and not hasattr(value, "items")
         if value is not None and is_name != is_table:
             raise TypeError(f"`{name}` must {rule}, got {describe(value)}.")
 
 
-def _evaluate_arrays(arrays: Mapping[str, Any], options: Options, **known: Any) -> Evaluation:
+def _evaluate_arrays(
+    arrays: Mapping[str, Any], options: Options, vocabulary: Sequence[Any] | None = None
+) -> Evaluation:
     """Evaluate arrays, by the names of the fields of a `Batch`."""
     if arrays["target"] is None:
         raise TypeError(
             "`target` must be given with arrays, got None; pass the relevant id of each row."
         )
-    evaluator = Evaluator.of_setting(Setting.read(options, **known))
+    evaluator = Evaluator.of_setting(Setting.read(options, vocabulary))
     evaluator.update(Batch(**arrays))
     return evaluator.result()
 
@@ -189,29 +191,26 @@ def _evaluate_arrays(arrays: Mapping[str, Any], options: Options, **known: Any) 
 def _evaluate_table(
     source: Source, groups: Any, beside: Mapping[str, Any], workers: int, options: Options
 ) -> Evaluation:
-    """Evaluate a table; `beside` has the names of columns by those of arguments."""
+    """Evaluate a table; `beside` has the names of columns by the arguments of `evaluate`."""
     cluster, number = options.cluster, options.num_locations
     workers = check_positive("workers", workers)
     clusters = [] if cluster is None else [cluster]
     roles = roles_of(source, [*names_of_groups(groups), *clusters], **beside)
     if source.on_missing == "miss":
         options = _with_missing_id(options)
-    of_options: dict[str, Any] = {"num_locations": None, "by_id": None}
+    row_options: dict[str, Any] = {"num_locations": None, "by_id": None}
     if source.vocabulary is None:
-        # arrays with a row for each id, or its number
+        # these options have a row for each id, or are the number of ids, so that ids are numbers
         of_ids = ("train_counts", "bins", "locations", "num_locations")
         by_id = next((x for x in of_ids if getattr(options, x) is not None), None)
-        of_options = {
-            "num_locations": number,
-            "by_id": by_id,
-        }  # the number is that of a missing target
+        row_options = {"num_locations": number, "by_id": by_id}
     engine = engines.engine_of(source.rows)
     _check_one_table(source, roles, options)
     if engine is None:
-        rows: Any = open_source(source, roles, threads=workers, **of_options)
+        rows: Any = open_source(source, roles, threads=workers, **row_options)
         workers = 1 if isinstance(rows, TableRows) and rows.source.is_joined else workers
     else:
-        rows = engines.open_rows_of(source, roles, **of_options)
+        rows = engines.open_rows_of(source, roles, **row_options)
     words = with_missing(source.vocabulary, source.on_missing)
     if isinstance(rows, dict):
         rows |= {"groups": rows["groups"] or None}
@@ -225,7 +224,7 @@ def _evaluate_table(
 
 
 def _check_one_table(source: Source, roles: Roles, options: Options) -> None:
-    """Raise where a cluster's table is joined, and for probabilities of items."""
+    """Raise if the table of a cluster must be joined, or if items shall have probabilities."""
     on_cluster = {"rows": source.rows, "truth": source.truth}
     on_cluster = {x: y for x, y in on_cluster.items() if engines.engine_of(y) is not None}
     for name, table in on_cluster.items():
@@ -242,7 +241,7 @@ def _check_one_table(source: Source, roles: Roles, options: Options) -> None:
 
 
 def _with_missing_id(options: Options) -> Options:
-    """Return the options with an id more, that of missing targets, or raise if it has no place."""
+    """Return the options with one more id, that of missing targets; raise if an option lacks it."""
     for name in ("train_counts", "bins", "locations"):
         if getattr(options, name) is not None:
             raise ValueError(
@@ -256,14 +255,14 @@ def _with_missing_id(options: Options) -> Options:
 def _count_all(
     table: Any, rows: TableRows, workers: int, empty: Callable[[], Evaluator]
 ) -> Evaluator:
-    """Count the rows of a cluster's table, or those of files, in several processes or here.
+    """Count the rows of a cluster's table there, or of files in this or in several processes.
 
-    `empty` makes an evaluator without counts, of which those of all parts are copies.
+    `empty` makes an evaluator without counts; each part is counted by a copy of it.
     """
     if table is not None:
         uncounted = empty()
         count, merge = partial(_count_share, empty=uncounted), partial(_merge, empty=uncounted)
-        return _read([engines.count(table, rows, count, merge)], uncounted)
+        return _merged([engines.count(table, rows, count, merge)], uncounted)
     if workers > 1 and len(rows.source.files) > 1:
         evaluator = _count_shares(rows, workers, empty)
     else:
@@ -273,17 +272,17 @@ def _count_all(
 
 
 def _count_shares(rows: TableRows, workers: int, empty: Callable[[], Evaluator]) -> Evaluator:
-    """Count the files in several processes; again if a row has what no row before had."""
+    """Count the files in several processes; begin again if a `ReadAgainError` asks for it."""
     uncounted = empty()
     shares = [rows.of_files(share) for share in divide(rows.source.files, workers)]
     try:
         parts = run(partial(_count_files, empty=uncounted), shares, workers)
     except ReadAgainError as error:
-        setattr(rows, error.found, True)
+        setattr(rows, error.attribute, True)
         return _count_shares(rows, workers, empty)
     for _, ids in parts:
         rows.ids.merge(ids)
-    evaluator = _read([counts for counts, _ in parts], uncounted)
+    evaluator = _merged([counts for counts, _ in parts], uncounted)
     if not evaluator.num_queries:
         rows.warn_of_no_rows()
     return evaluator
@@ -295,7 +294,7 @@ def _count_files(rows: TableRows, empty: Evaluator) -> tuple[bytes, SeenIds]:
 
 def _count_share(rows: TableRows, empty: Evaluator) -> bytes:
     counts, ids = _count_files(rows, empty)
-    ids.check()  # the types of columns say what the ids of all shares are
+    ids.check()  # a share is enough: the types of columns tell the types of all ids
     return counts
 
 
@@ -311,12 +310,12 @@ def _count(batches: Iterable[Batch], evaluator: Evaluator) -> Evaluator:
     return evaluator
 
 
-def _read(parts: Sequence[bytes], empty: Evaluator) -> Evaluator:
+def _merged(parts: Sequence[bytes], empty: Evaluator) -> Evaluator:
     return reduce(Evaluator.merge, (Evaluator.from_bytes(x, empty.metrics) for x in parts))
 
 
 def _merge(parts: Sequence[bytes], empty: Evaluator) -> bytes:
-    return _read(parts, empty).to_bytes()
+    return _merged(parts, empty).to_bytes()
 
 
 def _empty_evaluator(
@@ -324,7 +323,7 @@ def _empty_evaluator(
 ) -> Evaluator:
     """Return an evaluator without counts."""
     number = options.num_locations
-    if rows.are_names and vocabulary is None:  # text has no numbers
+    if rows.are_names and vocabulary is None:  # ids of text have no numbers
         number = None
     number_of_ids = len(vocabulary) if number is None and vocabulary is not None else number
     setting = Setting.read(replace(options, num_locations=number_of_ids), vocabulary)

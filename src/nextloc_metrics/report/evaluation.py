@@ -1,4 +1,4 @@
-"""The result of `evaluate`: values, tables and records from counts, and what a page shows."""
+"""The result of `evaluate`: values, tables, records and a page, all computed from counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nextloc_metrics.report.sections import (
 )
 from nextloc_metrics.report.setting import check_alike, check_metrics
 
-# So many of more than a hundred groups are shown, below the medians.
+# How many groups a table shows below the medians, if there are more than a hundred.
 _WORST = 10
 
 
@@ -133,8 +133,8 @@ class Evaluation(Result):
     def _beside(self) -> dict[str, dict[str, Reading]]:
         """The values beside those of the first table, without intervals, by title."""
         return {
-            title: {name: self._readings[name]._replace(value=float(x)) for name, x in of.items()}
-            for title, of in _values_beside(self._counted).items()
+            title: {x: self._readings[x]._replace(value=float(y)) for x, y in values.items()}
+            for title, values in _values_beside(self._counted).items()
         }
 
     @cached_property
@@ -143,7 +143,8 @@ class Evaluation(Result):
         counted, readings = self._counted, dict[str, dict[str, Reading]]()
         parts = {DECILES: [counted.parts["deciles"]]} if "deciles" in counted.parts else {}
         user_parts = counted.setting.parts
-        parts |= {user_parts[name].title: [*of.values()] for name, of in counted.own.items()}
+        for name, own_collections in counted.user_parts.items():
+            parts[user_parts[name].title] = [*own_collections.values()]
         for title, collections in parts.items():
             readings[title] = {}
             for collection in collections:
@@ -203,8 +204,8 @@ class Evaluation(Result):
             >>> [(x["part"], x["value"]) for x in e.rows() if x["metric"] == "mrr"][:3]
             [('value', 0.75), ('optimistic', 0.75), ('pessimistic', 0.75)]
         """
-        alone = {"value": self.columns["value"], **self._beside}
-        rows = [(title, name, "", x) for title, of in alone.items() for name, x in of.items()]
+        of_all = {"value": self.columns["value"], **self._beside}
+        rows = [(title, x, "", y) for title, values in of_all.items() for x, y in values.items()]
         for title, readings in self._by_group.items():
             rows += [(title, *name.partition(", ")[::2], x) for name, x in readings.items()]
         for part, metric, group, reading in rows:
@@ -218,7 +219,7 @@ class Evaluation(Result):
     def _others(self) -> dict[str, Table]:
         level = self._counted.setting.confidence_level
         tables_of_groups = {f"By {name}": table for name, table in self.groups.items()}
-        tables = {x: of_readings({"value": of}, level) for x, of in self._by_group.items()}
+        tables = {x: of_readings({"value": y}, level) for x, y in self._by_group.items()}
         if self.deciles is not None:
             tables = {OF_DECILES: self.deciles, **tables}
             del tables[DECILES]
@@ -228,7 +229,7 @@ class Evaluation(Result):
         counted, level = self._counted, self._counted.setting.confidence_level
         parts: Any = counted.parts
         name_of_value = "model" if len(self.columns) > 1 else ""
-        columns = {name_of_value if x == "value" else x: of for x, of in self.columns.items()}
+        columns = {name_of_value if x == "value" else x: y for x, y in self.columns.items()}
         shown = show_values(columns, self.table, level) + show_meanings(counted.rows())
         sections = {"Result": shown}
         for kind, table in self.groups.items():
@@ -283,14 +284,14 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
     empty = [counted for _, counted in read if not any(counted is x for _, x in used)]
     first_name, first = used[0]
     total, seen = Counted(first.setting), dict[str, str]()
-    for counted in empty:  # of no query, but it may have counted predictions without truth
+    for counted in empty:  # without a query, a shard may count predictions without truth
         total.card.update({name: number for name, number in counted.card.items() if number})
     for name, counted in used:
         check_alike(first_name, first.setting, name, counted.setting)
-        if again := counted.ids & seen.keys():
+        if repeated := counted.ids & seen.keys():
             raise ValueError(
                 "every shard must be merged once, got the same evaluation in "
-                f"{seen[min(again)]} and {name}; leave one of them out."
+                f"{seen[min(repeated)]} and {name}; leave one of them out."
             )
         seen |= dict.fromkeys(counted.ids, name)
         total.merge(counted)
@@ -298,7 +299,7 @@ def merge(shards: Iterable[str | Path | Evaluation], *, metrics: Any = None) -> 
 
 
 def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
-    """Compute what stands beside the values of the first table, by title and metric."""
+    """Compute the values of the other columns of the first table, by title and metric."""
     parts, number = counted.parts, counted.setting.candidates
     titles = [title for title in (*BOUNDS, CHANCE, BASELINE) if title in parts]
     values = {title: parts[title].compute() for title in titles}
@@ -318,7 +319,7 @@ def _values_beside(counted: Counted) -> dict[str, dict[str, Any]]:
 def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read.
 
-    Of more than a hundred groups it has the medians, and the ten worst by the first metric.
+    With more than a hundred groups, it has the medians and the ten worst by the first metric.
     """
     level, records = counted.setting.confidence_level, partial(titled_records, counted, kind)
     collection, (groups, results) = counted.parts[f"by {kind}"], counted.results_of(kind)
@@ -335,7 +336,7 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
             f"each of the {len(groups):,} {plural(kind)}: --group-table FILE",
         ]
     rows |= {groups[i]: _row(members, results, i) for i in shown}
-    if isinstance(first, ClusteredGroups):  # how many users, or what else is independent
+    if isinstance(first, ClusteredGroups):  # a column has the number of clusters, such as users
         users = {plural(first.cluster): counted.clusters_of(kind, first)}
     return across(rows, level, [*notes, *counted.note_intervals(kind)], records, users)
 
@@ -356,9 +357,9 @@ def _row(members: dict[str, Any], results: Results, i: int) -> dict[str, Reading
 
 
 def _worst(name: str, metric: Any, results: Results) -> tuple[str, list[int]]:
-    """Return the groups with the worst values of a metric, and what to call them.
+    """Return a title for the groups with the worst values of a metric, and their numbers.
 
-    Of equal ones, those with more queries are first.
+    Among groups with equal values, those with more queries are first.
     """
     values, rises = results.values[name], metric.higher_is_better is not False
     by_number = results.numbers[name].argsort(descending=True, stable=True)
@@ -418,5 +419,5 @@ def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
     schema = pa.schema(list(zip(_COLUMNS, types, strict=True)))
     with new_file(path, force) as file, parquet.ParquetWriter(file, schema) as writer:
         for block in blocks:
-            arrays = [pa.array(x, of) for x, of in zip(block, types, strict=True)]
+            arrays = [pa.array(x, kind) for x, kind in zip(block, types, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))

@@ -1,7 +1,7 @@
-"""An evaluation in parts: rows are read, counted and added up, and the result is the same.
+"""The evaluation of predictions that come in parts; the result does not depend on the parts.
 
-`update` reads a batch, takes its form with the options as the setting, and counts its rows. `merge`
-adds the counts of another evaluator. `result` puts the groups in order and computes the values.
+`update` reads a batch and counts its rows; the first batch also fixes the form of all batches.
+`merge` adds the counts of another evaluator. `result` computes the values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nextloc_metrics.report.options import Metrics
 
 
-# What only the reader of rows knows, by its name on the card.
+# The counts that only the reader of rows can make, by their names on the card.
 _COUNTS = ("broken_answers", "missing", "missing_targets", "repeated_items", "without_truth")
 
 
@@ -84,11 +84,11 @@ class Evaluator:
             bins, train_counts, locations, given,
         )  # fmt: skip
         self._counts = Counted(Setting.read(options))
-        self._is_shared = False  # whether a result has the counts, too
+        self._is_shared = False  # whether a result reads these counts, which must then not change
 
     @classmethod
     def of_setting(cls, setting: Setting) -> Evaluator:
-        """Return an evaluator without counts of options that were read."""
+        """Return an evaluator without counts, with options that are checked already."""
         return cls._of_counts(Counted(setting))
 
     @property
@@ -121,10 +121,10 @@ class Evaluator:
             mask: False leaves a query out.
             groups: by name, the group of each query.
             exclude: candidates that are not ranked.
-            confidence: of lists, that of the first id.
+            confidence: for lists, the confidence of the first id.
             grade: the grades of the ids in `target`.
-            counts: what only the reader of the rows knows, for the card: the numbers of
-                `broken_answers`, unreadable ones that count as misses, `missing` answers,
+            counts: counts for the card that only the reader of the rows can make: of
+                `broken_answers`, which are unreadable and count as misses, `missing` answers,
                 `missing_targets`, `repeated_items`, and predictions `without_truth`.
         """
         batch = preds
@@ -133,7 +133,7 @@ class Evaluator:
             beside: Any = {"confidence": confidence, "grades": grade, "counts": counts}
             batch = Batch(preds, target, mask, groups, exclude, **beside)
         rows = read_rows(batch)
-        counted = self._own_counts(Form.of(rows))
+        counted = self._counts_of_form(Form.of(rows))
         counted.add(rows.chunks(), batch.counts)
         counted.ids = counted.ids or frozenset([uuid4().hex])
         self._counts = counted
@@ -145,18 +145,18 @@ class Evaluator:
                 "an evaluator must be merged once, got one whose batches are counted here; add "
                 "other batches to a new `Evaluator`."
             )
-        both = [x._counts.setting for x in (self, other)]
-        form = both[0].form or both[1].form
-        first, second = (x if x.form or form is None else x.of_form(form) for x in both)
+        first, second = self._counts.setting, other._counts.setting
+        if form := first.form or second.form:  # an evaluator without a batch has no form
+            first, second = (x if x.form else x.of_form(form) for x in (first, second))
         check_alike("this evaluator", first, "the other", second)
-        if both[1].form is not None:
-            counts = self._own_counts(both[1].form)
+        if other._counts.setting.form is not None:
+            counts = self._counts_of_form(other._counts.setting.form)
             counts.merge(other._counts)
             self._counts = counts
         return self
 
-    def _own_counts(self, form: Form) -> Counted:
-        """Return the counts of batches of a form; a copy if a result has them, which stays."""
+    def _counts_of_form(self, form: Form) -> Counted:
+        """Return the counts for a batch of this form; a copy if a result reads those so far."""
         counts = self._counts
         if counts.setting.form is None:
             return Counted(counts.setting.of_form(form))
@@ -166,22 +166,19 @@ class Evaluator:
         return self._counts
 
     def result(self) -> Evaluation:
-        """Return the evaluation of all queries that were added.
-
-        Without a batch, a `ValueError` is raised.
-        """
+        """Return the evaluation of all queries that were added; raise if there was no batch."""
         if self._counts.setting.form is None:
             raise ValueError(
                 "`update` must be called before `result`, with a batch of 0 or more rows."
             )
         counted, self._is_shared = self._counts, True
-        unread, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
-        if 2 * unread > asked:
+        unreadable, asked = (counted.card.get(x, 0) for x in ("unreadable", "num_asked"))
+        if 2 * unreadable > asked:
             advice = "look at some, and pass the `form` that reads them, such as json or lines"
             if objects := counted.card.get("objects", 0):
                 advice = f"{objects:,} are lists of objects, whose field of names is for `key`"
             warnings.warn(
-                f"{unread:,} of {asked:,} answers are unreadable; {advice}.", stacklevel=2
+                f"{unreadable:,} of {asked:,} answers are unreadable; {advice}.", stacklevel=2
             )
         elif cuts := counted.cuts_beyond_lists():
             name = "a cut-off of `measures`" if counted.setting.measures else "`k`"
@@ -201,7 +198,7 @@ class Evaluator:
     def load(cls, path: str | Path, metrics: Metrics | None = None) -> Evaluator:
         """Read a file that `save` wrote, of an evaluator with the same `metrics`.
 
-        It is the evaluator that was saved: one that it was merged into refuses it.
+        It counts as the evaluator that was saved: neither can be merged where the other was.
         """
         return cls._of_counts(Counted.load(Path(path), check_metrics(metrics)))
 
@@ -215,7 +212,7 @@ class Evaluator:
     def from_bytes(cls, data: bytes, metrics: Metrics | None = None) -> Evaluator:
         """Read what `to_bytes` returned, of an evaluator with the same `metrics`.
 
-        A `ValueError` if it is cut, changed or something else.
+        A `ValueError` is raised if the data is cut, changed or something else.
         """
         counts = Counted.load(io.BytesIO(data), check_metrics(metrics))
         if counts.setting.form is not None:
@@ -230,7 +227,7 @@ class Evaluator:
 
 
 def _check_counts(counts: Mapping[str, int]) -> None:
-    """Raise for what is no number by the name of a count."""
+    """Raise if a name is not that of a count, or a value is no number."""
     check_named("counts", counts, '{"broken_answers": 1}')
     for name, number in counts.items():
         if name not in _COUNTS:

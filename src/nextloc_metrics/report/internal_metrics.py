@@ -1,4 +1,4 @@
-"""Metrics that evaluations alone have: means by group and user, F1 by user, shares of answers."""
+"""Metrics that only evaluations use: counts for intervals of F1, accuracy by bin, answer shares."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ AnswerKind = Literal[
 ]
 
 
-# Of equal answers: the numbers of the group, the target and the decision.
+# A count of equal answers has three keys: those of the cluster, the target and the decision.
 _NUM_KEYS = 3
 
 
-#: the first number of the one entry of sums that were too many; no key is so low
+#: the first key of the one entry that stands for sums with too many keys; no key is so low
 FULL = NO_KEY + 1
 
 
 class FewSums(KeyedSums):
-    """Sums by key; if the keys are more than `most`, one entry that says so.
+    """Sums by key; if there are more keys than `most`, one entry that says so.
 
-    More keys never get fewer when sums are added, so this does not depend on the order of sums.
+    Adding sums never makes the keys fewer, so that this does not depend on the order of sums.
     """
 
     most: ClassVar[int] = 10_000_000
@@ -62,7 +62,7 @@ def _is_full(sums: Tensor) -> bool:
 class LocationAnswers(RecordMetric):
     """The value of `metric`, with the interval of `analysis.f1_intervals`.
 
-    The state has the number of equal answers by group, target and decision.
+    The state has the number of equal answers by cluster, target and decision.
 
     Args:
         metric: its average is `"weighted"` or `"macro"`.
@@ -84,7 +84,7 @@ class LocationAnswers(RecordMetric):
     def tally(self, record: Ranking) -> Any:
         clusters = None if self.cluster is None else record.group_of(self.cluster)
         decided, size = record.best, self.metric.num_locations
-        if size is not None:  # an id that is no location has any number above them
+        if size is not None:  # an id that is no location may have any higher number
             decided = decided.clamp(max=size)
         answers = answers_of(record.relevant[:, 0], decided, clusters, merge=False)
         return FewSums([answers], _NUM_KEYS)
@@ -115,12 +115,12 @@ class LocationAnswers(RecordMetric):
 class DecileAccuracy(DecileAtK, DecileScore):
     """Accuracy at k of the queries with a target in each popularity bin, in full lists.
 
-    Of one target per query, they are the scores of `AccuracyAtK`, by the bin of the target.
+    With one target per query, its scores are those of `AccuracyAtK`, by the bin of the target.
     """
 
     stem = "acc"
-    needs = Needs()  # only ranks of full lists
-    cut = UNRETRIEVED  # so no tied block crosses it
+    needs = Needs()  # only the ranks in full lists
+    cut = UNRETRIEVED  # beyond all ranks, so that no tied block crosses it
 
     _: KW_ONLY
     scope: Literal["all"] = "all"
@@ -130,22 +130,21 @@ class DecileAccuracy(DecileAtK, DecileScore):
 
 
 def accuracy_by_decile(bins: PopularityBins, cuts: Sequence[int]) -> RankingCollection:
-    """Return the accuracy at each k of each bin, one scalar each, as `decile_metrics` has them."""
-    wholes = [DecileAccuracy(bins, k) for k in cuts]
+    """Return the accuracy at each k of each bin, one scalar each, as `decile_metrics` does."""
     return RankingCollection(
         {
-            x.key(one): DecileAccuracy(bins, x.k, decile=one)
-            for x in wholes
-            for one in x.deciles(bins)
+            metric.key(decile): DecileAccuracy(bins, metric.k, decile=decile)
+            for metric in (DecileAccuracy(bins, k) for k in cuts)
+            for decile in metric.deciles(bins)
         }
     )
 
 
 class AnswerShare(MeanMetric):
-    """The share of queries whose answer has an outcome; or of items, or of short answers.
+    """The share of queries with an outcome, of items of a kind, or of short answers.
 
-    An outcome is a share of all queries. `"invented"` is the mean over the answered queries of the
-    share of their ranked items that are no ids, and `"repeated"` of those that stood before;
+    The share of an outcome is of all queries. `"invented"` is the mean, over the answered queries,
+    of the share of ranked items that are no ids, and `"repeated"` of those that are repeated;
     `"short"` is the share of the answered queries with less than `k` items.
 
     Example:
@@ -166,7 +165,7 @@ class AnswerShare(MeanMetric):
         outcome, length, *items = record.queries.extra["answer"].unbind(1)
         counted = record.counted & (record.num_relevant > 0)
         if self.of in OUTCOMES:
-            outcome = outcome.clamp(max=UNREADABLE)  # also objects
+            outcome = outcome.clamp(max=UNREADABLE)  # lists of objects count as unreadable
             return (outcome == OUTCOMES.index(self.of)).double(), counted
         counted &= outcome == ANSWERED
         if self.of == "short":
@@ -183,7 +182,7 @@ def answer_shares(k: Sequence[int], sees_missing: bool) -> RankingCollection:
 
 
 def count_answers(table: Tensor) -> dict[str, int]:
-    """Return the numbers of a card, of answers `[N, 5]` as in `Answers.table`."""
+    """Return counts for the card, of answers `[N, 5]` as in `Answers.table`."""
     *outcomes, objects = table[:, 0].bincount(minlength=len(NAMES)).tolist()
     outcomes[UNREADABLE] += objects
     _, length, *items = table.sum(0).tolist()

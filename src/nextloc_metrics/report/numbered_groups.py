@@ -1,7 +1,8 @@
-"""Files of release 0.6, in which groups have numbers: their states by key.
+"""Reads files of release 0.6, in which groups have numbers, as states by key.
 
-The groups of a kind are a list of names in the header, and a group is its number there. A metric
-of groups has a row of sums for each. Answers that refuse are counted apart from unreadable ones.
+In these files, the header lists the names of the groups of a kind, and the number of a group is its
+position there. A metric of groups has a row of sums for each number. Answers that refuse are
+counted apart from unreadable ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nextloc_metrics.core.queries.keys import Grouping, read_keys
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.report.internal_metrics import FULL, LocationAnswers
 
-# The number of a group is in the upper bits of a pair, and that of a user in the lower ones.
+# The lower bits of a pair are the number of a user, the bits above them that of a group.
 _BITS = 32
 
 
@@ -34,8 +35,8 @@ def read_numbered(
 
     `num_locations` is one more than the largest target of lists.
     """
-    groups = {kind: read_keys("groups", list(of)) for kind, of in names.items() if of}
-    keys = {kind: of for kind, (of, _) in groups.items()}
+    groups = {kind: read_keys("groups", list(x)) for kind, x in names.items() if x}
+    keys = {kind: grouping.keys for kind, grouping in groups.items()}
     states = {
         name: _by_key(member, arrays[name], keys, num_locations) for name, member in members.items()
     }
@@ -45,7 +46,7 @@ def read_numbered(
 def join_refused(card: Counter[str], arrays: Mapping[str, Tensor]) -> None:
     """Add answers that refuse to the unreadable ones; no answer is both.
 
-    The state of a share ends with the sum of scores, 0 or 1, that of their squares, and a number.
+    The state of a share ends with the sum of scores, 0 or 1, the sum of squares, and a count.
     """
     if "refused" in card:
         card["unreadable"] += card.pop("refused")
@@ -67,14 +68,12 @@ def _by_key(
     elif isinstance(member, Grouped) and member.num_groups is None:
         group_keys = keys.get(str(member.by), none)
         has_queries = state[: len(group_keys), 2] > 0
-        rows, num_keys = (
-            torch.cat([group_keys[:, None], state[: len(group_keys)]], 1)[has_queries],
-            1,
-        )
+        rows = torch.cat([group_keys[:, None], state[: len(group_keys)]], 1)[has_queries]
+        num_keys = 1
     elif isinstance(member, LocationAnswers):
         if bool((state[:1, 0] < 0).any()):
             return torch.full_like(state, FULL)
-        if member.metric.num_locations is None:  # other ids had one number, and may be locations
+        if member.metric.num_locations is None:  # all ids that are no target had one number
             decided = state[:, 2].masked_fill(state[:, 2] == (num_locations or -1), -1)
             state = torch.cat([state[:, :2], decided[:, None], state[:, 3:]], 1)
         if member.cluster is None:

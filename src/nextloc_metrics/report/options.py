@@ -1,4 +1,4 @@
-"""The options of an evaluation, for Python and for the command line; it needs no PyTorch."""
+"""The options of an evaluation, for Python and for the command line; importing needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ class Options:
     )
 
 
-# What names columns beside a table, where it is used.
+# The arguments of `evaluate` that name columns of a table.
 _BESIDE = ("groups", "users", "mask", "exclude", "confidence", "grade")
 
 
-def _of_place(name: str, options: Sequence[str]) -> str | None:
-    """Return where the value of an unknown option has its place in the call, if it has one."""
+def _right_place(name: str, options: Sequence[str]) -> str | None:
+    """Return where else in a call the value of an unknown option belongs; None if nowhere."""
     if name in ("user", "users") and "cluster" in options and "groups" not in options:
         return 'pass `cluster="user"`, and `groups={"user": users}` with each batch'
     if name == "km" and "locations" in options:
@@ -115,7 +115,7 @@ def _of_place(name: str, options: Sequence[str]) -> str | None:
 
 
 def refuses_unknown(function: Function) -> Function:
-    """Let the error for an argument that a function does not have name the one that is meant."""
+    """Make a function raise an error for an unknown argument that names the right one."""
     names = [x for x in signature(function).parameters if x != "self"]
     title = function.__qualname__.removesuffix(".__init__")
 
@@ -124,7 +124,7 @@ def refuses_unknown(function: Function) -> Function:
         if unknown := next((name for name in options if name not in names), None):
             near = nearest(unknown, names)
             listed = "its options are " + ", ".join(f"`{x}`" for x in names)
-            remedy = _of_place(unknown, names) or (f"use `{near}`" if near else listed)
+            remedy = _right_place(unknown, names) or (f"use `{near}`" if near else listed)
             raise TypeError(f"{title} has no option `{unknown}`; {remedy}.")
         return function(*args, **options)
 

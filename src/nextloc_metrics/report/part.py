@@ -1,4 +1,4 @@
-"""A part of an evaluation that a user adds: what it counts, by groups or of other predictions."""
+"""A part that a user adds to an evaluation: metrics by groups, or of other predictions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nextloc_metrics.core.queries.record import Records
 #: Collections of metrics by name.
 Parts = dict[str, RankingCollection]
 
-#: Returns the queries of a batch with other predictions; the records are those of the model's.
+#: Returns a batch with other predictions; the records are those of the model's predictions.
 Feed = Callable[[Batch, Records], Batch]
 
 
@@ -24,7 +24,7 @@ class Part:
     Subclass this class, define `make`, and pass an object of it among `metrics`: its metrics are
     counted with all others, merged and saved, and their values are in
     [`Evaluation.rows`][nextloc_metrics.report.Evaluation.rows] and in a section of the page.
-    `setting` is the `report.setting.Setting`: what is known before the first query is counted.
+    `setting` is the `report.setting.Setting`: the options, and the form of batches.
 
     Example:
         >>> import torch
@@ -42,23 +42,23 @@ class Part:
         [('0', 0.5), ('1', 1.0)]
     """
 
-    #: of the section of a page; the part of its rows
+    #: the title of its section on a page, and its `part` in the rows of an evaluation
     title: str = ""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{x}={y!r}' for x, y in vars(self).items())})"
 
     def make(self, setting: Any, rows: Parts) -> Parts:
-        """Return the metrics that are counted, by name; `rows` are those of the first table.
+        """Return collections of metrics by name; `rows` are the collections of the first table.
 
-        An evaluation for which it returns none has no such part.
+        If there are none, the evaluation does not have this part.
         """
         raise NotImplementedError(f"`make` of {type(self).__name__} must return collections.")
 
     def groups(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the numbers of groups of its own, by kind, integer `[N]`."""
+        """Return groups of your own by kind, each the group numbers of queries, integer `[N]`."""
         return {}
 
     def feed(self, setting: Any) -> Feed | None:
-        """Return what its metrics rank in place of the model's predictions; None for these."""
+        """Return the feed that makes other predictions for the metrics; None for the model's."""
         return None

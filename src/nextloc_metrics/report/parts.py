@@ -1,4 +1,4 @@
-"""What an evaluation counts: collections of metrics by name, and what each of them ranks."""
+"""The collections of metrics that an evaluation counts, by name, and which predictions they get."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from nextloc_metrics.report.internal_metrics import (
 from nextloc_metrics.report.part import Feed, Parts
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, make_headline
 
-# The kind of groups that the targets are; no name of a user's groups begins so.
+# The kind of groups where each target is a group; no name of a user's groups begins so.
 TARGET = "\0target"
 
-# The collection of counts of answers, for the interval of F1.
+# The collection that counts equal answers, for the intervals of F1.
 LEFT_OUT = "left out"
 
-# The collections for ties in two orders, and those of other rankings.
+# The collections for two orders of ties, and those that get other predictions.
 BOUNDS: tuple[Ties, ...] = ("optimistic", "pessimistic")
 AMONG_ANSWERED = "among answered"
 CHANCE = "chance"
@@ -81,13 +81,13 @@ def rows_of(table: Parts) -> list[tuple[str, Any]]:
 
 
 def make_beside(setting: Setting, table: Parts) -> Parts:
-    """Return what is counted of the model's predictions beside the first table.
+    """Return the collections beside the first table that count the model's predictions.
 
-    These are groups, clusters, answers for the interval of F1, bounds over ties, the accuracy at
-    each location for a map, and deciles. The sums of groups are by key.
+    They count groups, clusters, answers for the intervals of F1, bounds over ties, the accuracy at
+    each location for a map, and deciles. Sums of groups are by key.
     """
-    members = rows_of(table)
-    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.is_mean}
+    rows = rows_of(table)
+    means = {name: x for name, x in rows if isinstance(x, MeanMetric) and x.is_mean}
     cluster, members_of = setting.cluster, dict[str, dict[str, Any]]()
     for kind in setting.groups:
         make: Any = partial(Grouped, by=kind)
@@ -99,7 +99,7 @@ def make_beside(setting: Setting, table: Parts) -> Parts:
         members_of["cluster"] = {name: make(x) for name, x in means.items()}
     members_of[LEFT_OUT] = {
         name: LocationAnswers(metric=x, cluster=cluster)
-        for name, x in members
+        for name, x in rows
         if isinstance(x, LocationTally) and has_jackknife(x)
     }
     for ties in BOUNDS:
@@ -110,7 +110,7 @@ def make_beside(setting: Setting, table: Parts) -> Parts:
         }
     if setting.locations is not None:
         members_of["map"] = {"acc_at_1": Grouped(AccuracyAtK(1), len(setting.locations), by=TARGET)}
-    parts = {name: RankingCollection(of) for name, of in members_of.items()}
+    parts = {name: RankingCollection(members) for name, members in members_of.items()}
     if setting.bins is not None:
         deciles = decile_metrics(setting.bins, k=max(setting.k))
         if setting.has_decile_accuracy:
@@ -121,29 +121,26 @@ def make_beside(setting: Setting, table: Parts) -> Parts:
 
 
 def make_references(setting: Setting, table: Parts) -> Iterator[tuple[Feed, Parts]]:
-    """Yield what is ranked in place of the model's predictions, and the collections that count it.
+    """Yield a feed of other predictions, and the collections that count them.
 
-    The queries with an answer; a random ranking, where queries differ in their candidates; and the
-    training visits of all users, whose likelihood has one more visit to each location.
+    These are the answered queries alone; a random ranking, where queries differ in their
+    candidates; and the training visits. Their likelihood adds one visit to each location.
     """
     headline, counts, places = table[""], setting.train_counts, setting.locations
     if setting.answers:
         yield _keep_answered, {AMONG_ANSWERED: deepcopy(headline)}
     if setting.candidates is not None and setting.chance_varies:
-        yield _of_row(torch.zeros(1, setting.candidates), places), {CHANCE: deepcopy(headline)}
+        yield _feed_of(torch.zeros(1, setting.candidates), places), {CHANCE: deepcopy(headline)}
     if counts is not None:
-        yield _of_row(analysis.most_frequent(counts, 1), places), {BASELINE: deepcopy(headline)}
+        yield _feed_of(analysis.most_frequent(counts, 1), places), {BASELINE: deepcopy(headline)}
         if setting.probabilities not in ("", CONFIDENCE):
             smoothed = (counts.double() + 1)[None]
-            likely = likelihood_metrics(given="probabilities")
-            yield _of_row(smoothed / smoothed.sum(), None), {FREQUENCIES: likely}
+            likelihood = likelihood_metrics(given="probabilities")
+            yield _feed_of(smoothed / smoothed.sum(), None), {FREQUENCIES: likelihood}
 
 
-def _of_row(row: Tensor, locations: Locations | None) -> Feed:
-    """Return what ranks all queries by one row of scores, without confidences.
-
-    Ids without coordinates, such as padding, are no candidates.
-    """
+def _feed_of(row: Tensor, locations: Locations | None) -> Feed:
+    """Return the feed of one row of scores for all queries, -inf for ids without coordinates."""
     if locations is not None:
         missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
         row = row.index_fill(1, missing, -torch.inf)
@@ -161,6 +158,6 @@ def _keep_answered(batch: Batch, records: Records) -> Batch:
 
 
 def _has_ties(metric: Any) -> bool:
-    """Whether other `ties` of a metric are bounds of its score, an expectation over ties."""
+    """Return whether a metric averages over ties, so that other `ties` are bounds of its value."""
     is_expected = isinstance(metric, RankingMetric) and metric.averages_ties
     return is_expected and hasattr(type(metric).__init__, "hands_on")

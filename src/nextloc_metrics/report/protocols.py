@@ -1,7 +1,7 @@
-"""What five other codebases print for the same scores, and an audit beside the exact values.
+"""The values that five other codebases print for the same scores, and an audit of them.
 
-Each function calls the operation by which its codebase orders the candidates, so tied candidates
-and NaN fall as they do in that code on this machine. Values have the names of the code.
+Each function calls the operation by which its codebase orders the candidates. Therefore, tied
+candidates and NaN get the ranks of that code on this machine. Values have the names of the code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nextloc_metrics.report.files.table_source import TableSource
 
 __all__ = ["Audit", "audit", "libcity", "middle_rank", "mie_lab", "recbole", "sasrec"]
 
-# Rows that are ordered at once.
+# How many rows are ordered at once.
 _ROWS = 1024
 
 
@@ -179,16 +179,16 @@ def sasrec(
         rows = len(target) - 1 - np.unique(np.asarray(users)[::-1], return_index=True)[1]
     draw, width = np.random.RandomState(seed), preds.shape[1]
     ids = target[rows, None].repeat(1, 101)
-    for place, row in enumerate(rows):
+    for i, row in enumerate(rows):
         rated = set(seen_rows[row]) if seen_rows else set()
         if rated.issuperset(range(1, width)):
             raise ValueError(
                 f"`seen` must leave an id to draw, got all {width - 1} in {as_row(row)}."
             )
         for column in range(1, 101):
-            ids[place, column] = drawn = draw.randint(1, width)
+            ids[i, column] = drawn = draw.randint(1, width)
             while drawn in rated:
-                ids[place, column] = drawn = draw.randint(1, width)
+                ids[i, column] = drawn = draw.randint(1, width)
     ranks = (-preds[rows].gather(1, ids)).argsort(dim=1).argsort(dim=1)[:, 0] + 1
     hit, _, gain = _means(ranks, 10)
     return {"NDCG@10": gain, "HR@10": hit}
@@ -212,14 +212,14 @@ def middle_rank(
     cuts = cut_offs(k)
     preds, target = _read(preds, target)
     of_target = preds.gather(1, target[:, None])
-    # NaN equals not even itself
+    # NaN is not even equal to itself: `tied` may be 0
     above, tied = (preds > of_target).sum(1), (preds == of_target).sum(1)
     ranks = above + (tied.clamp(min=1).double() + 1) / 2
     return {f"hits@{cut}": _means(ranks, cut)[0] for cut in cuts} | {"mrr": _means(ranks)[1]}
 
 
-def _read(preds: Array, target: Array, most: int = 1) -> tuple[Tensor, Tensor]:
-    """Return scores and targets as tensors on the CPU; `most` is the largest cut-off."""
+def _read(preds: Array, target: Array, largest_k: int = 1) -> tuple[Tensor, Tensor]:
+    """Return scores and targets as tensors on the CPU."""
     scores, ids = as_tensor("preds", preds).detach().cpu(), as_tensor("target", target).cpu()
     if scores.ndim != 2 or not scores.is_floating_point():
         remedy = "; a list of ids has no ties" if is_integer(scores) else ""
@@ -231,13 +231,13 @@ def _read(preds: Array, target: Array, most: int = 1) -> tuple[Tensor, Tensor]:
     if low < 0 or high >= width:
         wrong = low if low < 0 else high
         raise ValueError(f"`target` must be ids of the {width} candidates, got {wrong}.")
-    if most > width:
-        raise ValueError(f"`k` must be at most the {width} candidates, got {most}.")
+    if largest_k > width:
+        raise ValueError(f"`k` must be at most the {width} candidates, got {largest_k}.")
     return scores, ids.long()
 
 
 def _rank(order: Callable[[Tensor], Any], preds: Tensor, target: Tensor) -> Tensor:
-    """Return the rank of each target by `topk` or `sort`, 0 where it is not returned."""
+    """Return the rank of each target in the order of `topk` or `sort`; 0 if it is not there."""
     ranks = []
     for rows, ids in zip(torch.split(preds, _ROWS), torch.split(target, _ROWS), strict=True):
         is_target = order(rows).indices == ids[:, None]
@@ -253,14 +253,14 @@ def _means(ranks: Tensor, k: float = math.inf) -> tuple[float, float, float]:
     return float(means[0]), float(means[1]), float(means[2])
 
 
-#: the formula of what a codebase names so, in small letters
+#: the formula of a metric by its name in a codebase, in small letters
 _FORMULAS: dict[str, Callable[[Ranking, Any], Tensor]] = {
     **dict.fromkeys(("recall", "acc", "hr", "hits"), scoring.accuracy),
     "mrr": scoring.reciprocal_rank,
     "ndcg": scoring.ndcg,
 }
 
-#: what makes a difference
+#: why a codebase prints other values
 _REASONS = {
     "libcity": "ties by topk",
     "mie_lab": "ties by topk and argsort",
@@ -344,8 +344,8 @@ def audit(
                     records.append({**named, "protocol": protocol, "metric": metric, **compared})
     header = list(records[0])
     rows = [
-        [f"{100 * one[x]:.2f}" if isinstance(one[x], float) else one[x] for x in header]
-        for one in records
+        [f"{100 * record[x]:.2f}" if isinstance(record[x], float) else record[x] for x in header]
+        for record in records
     ]
     return Audit(Table(header, rows, ["values in percent"], records))
 
@@ -353,7 +353,7 @@ def audit(
 def _compare(
     ranking: Ranking, metric: str, value: float, protocol: str, cuts: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Compare a value with the exact one; None for values that are others under another name."""
+    """Compare a value with the exact one; None if it is repeated or has no exact counterpart."""
     name, _, cut = metric.lower().partition("@")
     k = int(cut) if cut else 10 if name == "ndcg" else None
     formula = _FORMULAS.get(name)

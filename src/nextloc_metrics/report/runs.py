@@ -1,4 +1,4 @@
-"""One run of a model of `compare`: the scores of its queries, its values, and what is said of it.
+"""One run of a model of `compare`: the scores of its queries, its values, and its notes.
 
 `count_run` reads predictions, and `join_runs` makes a model of several runs.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,30 +33,25 @@ from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.report.card import count_rows, cut_by_lists, few_hits, note_lists
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.part import Part
-from nextloc_metrics.report.setting import (
-    Form,
-    Setting,
-    check_metrics,
-    make_headline,
-)
+from nextloc_metrics.report.setting import Form, Setting, check_metrics, make_headline
 
 
 class Model(NamedTuple):
-    """What is kept of a model with R runs of N queries."""
+    """The scores and values of a model with R runs of N queries."""
 
     columns: dict[str, Reading]  #: the values, means over runs, by metric
     members: list[tuple[str, Any]]  #: the metrics by name
     scores: dict[str, Any]  #: float64 `[R, N]`; NaN if a query is left out
     clusters: Tensor | None  #: the number of each query's cluster
     unit: float = 1 / exact.ONE  #: scores are rounded to multiples of it
-    errors: Any = 0.0  #: of the rounding of scores that are given, float64 `[N]`
-    f1: Mapping[str, LocationTally] = {}  #: those whose difference is tested by exchanged answers
-    target: Any = None  #: of each query; where F1 is tested, -1 if it is left out
+    errors: Any = 0.0  #: rounding errors of scores that were passed, float64 `[N]`
+    f1: Mapping[str, LocationTally] = {}  #: metrics that are tested by exchanged answers
+    target: Any = None  #: the target of each query; where F1 is tested, -1 if it is left out
     decided: Sequence[Tensor] = ()  #: the decisions of each run, where F1 is tested
-    stds: Mapping[str, float] = {}  #: of the values over runs, by metric
-    card: Mapping[str, Any] = {}  #: what was counted beside, and what is doubted
-    notes: Sequence[str] = ()  #: on the length of lists
-    cuts: Mapping[str, str] = {}  #: the metrics that lists cut, as in `cut_by_lists`
+    stds: Mapping[str, float] = {}  #: the standard deviation of values over runs, by metric
+    card: Mapping[str, Any] = {}  #: counts of queries, and notes on doubtful intervals
+    notes: Sequence[str] = ()  #: notes on the length of lists
+    cuts: Mapping[str, str] = {}  #: why metrics depend on the length of lists: `cut_by_lists`
 
     def clusters_of(self, kept: Any) -> Tensor | None:
         """Return the number of the cluster of each query that is kept; None without clusters."""
@@ -64,7 +59,7 @@ class Model(NamedTuple):
 
 
 class Measures:
-    """The metrics of runs of one form, how a batch is read for them, and what cards depend on."""
+    """The metrics of runs of one form, their plan, and the setting that cards depend on."""
 
     def __init__(self, form: Form, options: Options) -> None:
         further_metrics: dict[str, Any] = check_metrics(options.metrics)
@@ -81,7 +76,7 @@ class Measures:
         self.means = {x: y for x, y in members.items() if isinstance(y, MeanMetric) and y.is_mean}
         self.others = RankingCollection({x: y for x, y in members.items() if x not in self.means})
         self.plan = Plan([*members.values()])
-        self.plan.needs[Ranking] |= Needs()  # the card reads all ranks
+        self.plan.needs[Ranking] |= Needs()  # the card needs all ranks
         setting = Setting.read(replace(options, metrics=None))
         self.setting = replace(setting, metrics=further_metrics, form=form)
 
@@ -89,7 +84,7 @@ class Measures:
 def count_run(
     rows: ArrayRows, clusters: Tensor | None, options: Options, by_form: dict[Form, Measures]
 ) -> Model:
-    """Score each query of one run by each metric, and count what is no mean of scores.
+    """Score each query of one run by each metric, and update the metrics that are no means.
 
     Runs of one form share their metrics, which are made for the first of them.
     """
@@ -97,31 +92,27 @@ def count_run(
     if form not in by_form:
         by_form[form] = Measures(form, options)
     measures, card, longest = by_form[form], Counter[str](), 0
-    means, others, answers = measures.means, measures.others, list[Tensor]()
-    others.reset()
-    parts: dict[str, list[Tensor]] = {key: [] for key in means}
+    measures.others.reset()
+    parts: dict[str, list[Tensor]] = {key: [] for key in measures.means}
+    answers: list[Tensor] = []
     for batch in rows.chunks():
         batch = replace(batch, groups=None, exempt_target=options.exempt_target).read()
         records = measures.plan.read(batch)
         ranking: Ranking = records[Ranking]
-        counts, of_batch = count_rows(measures.setting, batch, ranking)
+        counts, longest_of_batch = count_rows(measures.setting, batch, ranking)
         card.update(counts)
-        longest = max(longest, of_batch)
-        others.update(records)
-        for kind, record in records.items():
-            table = ScoreTable(record)
-            of_kind = {key: metric for key, metric in means.items() if metric.record is kind}
-            table.add({metric._score_name: metric for metric in of_kind.values()})
-            for key, metric in of_kind.items():
-                each, counted = table.of(metric._score_name)
-                parts[key].append(each.clamp(0, 1).masked_fill(~counted, torch.nan))
+        longest = max(longest, longest_of_batch)
+        measures.others.update(records)
+        for key, scores_of_batch in _score_queries(records, measures.means):
+            parts[key].append(scores_of_batch)
         if measures.f1:
             answers.append(torch.stack([ranking.relevant[:, 0], ranking.best]))
-    scores, columns = {key: torch.cat(of) for key, of in parts.items()}, readings_of(others, level)
+    scores = {key: torch.cat(x) for key, x in parts.items()}
+    columns = readings_of(measures.others, level)
     of_lists = measures.setting, card, longest
-    doubts: dict[str, str] = {}  # where few groups have hits
-    every = sums_of(torch.stack([*scores.values()]), clusters)
-    for (key, metric), sums in zip(means.items(), every, strict=True):
+    doubts: dict[str, str] = {}  # notes on values for which few groups have hits
+    all_sums = sums_of(torch.stack([*scores.values()]), clusters)
+    for (key, metric), sums in zip(measures.means.items(), all_sums, strict=True):
         estimate, better = mean_of(sums), metric.higher_is_better
         bounds = ends_of(estimate, level)
         columns[key] = Reading(float(estimate.mean), bounds, True, higher_is_better=better)
@@ -138,26 +129,40 @@ def count_run(
     return _with_f1(model, scores, measures.f1, (target, decided), level)
 
 
+def _score_queries(
+    records: Mapping[Any, Any], means: Mapping[str, MeanMetric]
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield each metric with its scores of the queries of a batch; NaN if a query is left out."""
+    for kind, record in records.items():
+        table = ScoreTable(record)
+        of_kind = {key: metric for key, metric in means.items() if metric.record is kind}
+        table.add({metric._score_name: metric for metric in of_kind.values()})
+        for key, metric in of_kind.items():
+            scores, counted = table.of(metric._score_name)
+            yield key, scores.clamp(0, 1).masked_fill(~counted, torch.nan)
+
+
 def _with_f1(
     model: Model, scores: dict[str, Tensor], f1: Mapping[str, LocationTally],
     answers: tuple[Tensor, Tensor], level: float,
 ) -> Model:  # fmt: skip
     """Return the model with the scores, and with intervals and shares of F1."""
     target, decided = answers
-    by = torch.arange(len(target)) if model.clusters is None else model.clusters
-    for key, of_f1 in f1.items():
-        whole = each = jackknife(of_f1, answers_of(target, decided, by, merge=False), True)
-        if model.clusters is None:  # the interval leaves out one query of each kind
-            whole = jackknife(of_f1, answers_of(target, decided), False)
-        bounds = ends_of(whole.estimate(), level)
+    clusters = torch.arange(len(target)) if model.clusters is None else model.clusters
+    for key, metric in f1.items():
+        by_cluster = jackknife(metric, answers_of(target, decided, clusters, merge=False), True)
+        jackknifed = by_cluster
+        if model.clusters is None:  # equal answers are left out once, and counted as often
+            jackknifed = jackknife(metric, answers_of(target, decided), False)
+        bounds = ends_of(jackknifed.estimate(), level)
         model.columns[key] = model.columns[key]._replace(bounds=bounds)
-        scores[key] = _shares_of_f1(each, target, by)
-    cells = {x: of[None].numpy() for x, of in scores.items()}
+        scores[key] = _shares_of_f1(by_cluster, target, clusters)
+    cells = {x: y[None].numpy() for x, y in scores.items()}
     return model._replace(scores=cells, f1=f1, target=target, decided=[decided])
 
 
 def _check_fractions(name: str, metrics: Mapping[str, Any]) -> None:
-    """Raise for a metric whose scores are not in [0, 1], to which those of comparisons are cut."""
+    """Raise for a metric whose scores are not in [0, 1], as comparisons need."""
     for metric in metrics.values():
         if isinstance(metric, Part) or metric.unit or metric.largest_value != 1:
             raise ValueError(
@@ -172,12 +177,12 @@ def ends_of(estimate: intervals.Estimate, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _shares_of_f1(found: Jackknife, target: Tensor, by: Tensor) -> Tensor:
-    """Return what each cluster `by` adds to F1, at its first query: it is summed by cluster."""
+def _shares_of_f1(by_cluster: Jackknife, target: Tensor, clusters: Tensor) -> Tensor:
+    """Return a score of each query: its first query has the share of a cluster in F1, others 0."""
     kept = (target >= 0).nonzero()[:, 0]
-    first = torch.from_numpy(np.unique(by[kept].numpy(), return_index=True)[1])
+    first = torch.from_numpy(np.unique(clusters[kept].numpy(), return_index=True)[1])
     shares = torch.zeros(len(target), dtype=torch.float64).masked_fill_(target < 0, torch.nan)
-    return shares.index_copy_(0, kept[first], found.shares())
+    return shares.index_copy_(0, kept[first], by_cluster.shares())
 
 
 def join_runs(runs: Sequence[Model], level: float) -> Model:
@@ -188,15 +193,15 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
     scores = {x: np.concatenate([run.scores[x] for run in runs]) for x in first.scores}
     columns, stds = dict[str, Reading](), dict[str, float]()
     for key, reading in first.columns.items():
-        values, bounds = [of.columns[key].value for of in runs], None
+        values, bounds = [run.columns[key].value for run in runs], None
         if key in scores:
             kept = ~np.isnan(scores[key]).any(0)
             units = np.floor(scores[key][:, kept] / first.unit + 0.5).astype(np.int64)
             sums, sizes = sum_by(first.clusters_of(kept), units)
             estimate = contrast([sums], sizes, first.unit).estimate()
-            if key in first.f1:  # NaN if one run has no interval; shares of F1 are no hits
-                unknown = 0 * sum(sum(of.columns[key].bounds or ()) for of in runs)
-                estimate = estimate._replace(few=(), effective=estimate.effective + unknown)
+            if key in first.f1:  # if a run has no interval, 0 is NaN; shares are no hits
+                zero = 0 * sum(sum(run.columns[key].bounds or ()) for run in runs)
+                estimate = estimate._replace(few=(), effective=estimate.effective + zero)
             bounds = ends_of(estimate, level)
         columns[key] = reading._replace(value=math.fsum(values) / len(runs), bounds=bounds)
         stds[key] = statistics.stdev(values)
@@ -210,7 +215,7 @@ def join_runs(runs: Sequence[Model], level: float) -> Model:
 
 
 def sums_of(scores: Tensor, clusters: Tensor | None) -> Tensor:
-    """Sum scores, float64 `[..., N]`, that are not NaN: by cluster, or all of them."""
+    """Return the sums of scores, float64 `[..., N]`, by cluster or of all; NaN is left out."""
     kept = ~scores.isnan()
     if clusters is None:
         return exact.tally(scores, kept)
@@ -218,5 +223,5 @@ def sums_of(scores: Tensor, clusters: Tensor | None) -> Tensor:
 
 
 def mean_of(sums: Tensor) -> intervals.Estimate:
-    """Return the mean of scores of which `sums_of` are given, as metrics have it."""
+    """Return the mean of scores, of their sums from `sums_of`, as metrics compute it."""
     return intervals.of_queries(sums) if sums.ndim == 1 else intervals.of_clusters(sums)

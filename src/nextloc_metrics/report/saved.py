@@ -20,10 +20,10 @@ from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.core.queries.messages import clip, describe, short
 from nextloc_metrics.report.setting import OwnMetrics, names_of
 
-# Version of the files that `write` makes.
+# The version of the files that `write` makes.
 _VERSION = 9
 
-#: version of the files of release 0.6, in which groups have numbers; they are read, too
+#: the version of the files of release 0.6, in which groups have numbers; `read` reads them, too
 NUMBERED = 8
 
 
@@ -33,7 +33,7 @@ def write(
     arrays: Mapping[str, Tensor],
     force: bool = False,
 ) -> None:
-    """Write a header and arrays to a file, as `new_file`, or to bytes."""
+    """Write a header and arrays to a file, whole or not at all, or to bytes."""
     values: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
     text = json.dumps({"version": _VERSION, **header})
     values |= {"header": np.array(text), "checksum": np.array(checksum(text, values))}
@@ -64,7 +64,7 @@ def is_saved(path: str) -> bool:
 
 
 def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read what `write` wrote; a ValueError if it is cut, was changed, or is something else."""
+    """Read what `write` wrote; raise if it is cut, was changed, or is something else."""
     opened: Any = nullcontext(path) if isinstance(path, BytesIO) else path.open("rb")
     with opened as file, refused(path):
         if not zipfile.is_zipfile(file):
@@ -102,14 +102,14 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
 
 
 def check_metrics(path: Path | BytesIO, header: Mapping[str, Any], metrics: OwnMetrics) -> None:
-    """Raise if a file is that of an evaluation with other further metrics."""
+    """Raise if the evaluation in a file has other further metrics."""
     with refused(path):
         held = tuple(header["setting"]["metrics"])
     passed = names_of(metrics)
     if held != passed:
         has, got = (
-            clip(str(next((x for x in some if x not in others), "none")))
-            for some, others in ((held, passed), (passed, held))
+            clip(str(next((x for x in first if x not in second), "none")))
+            for first, second in ((held, passed), (passed, held))
         )
         name = "`data`" if isinstance(path, BytesIO) else path
         raise ValueError(
@@ -118,8 +118,8 @@ def check_metrics(path: Path | BytesIO, header: Mapping[str, Any], metrics: OwnM
 
 
 def check_state(name: str, member: RecordMetric, state: Tensor) -> None:
-    """Raise if a state is not of a metric's form, as when its class was edited since."""
+    """Raise if a state does not fit its metric, as when the class was edited after saving."""
     expected = member.state
-    fits = expected.shape[:1] in ((0,), state.shape[:1])  # as many rows, or keys that come as such
+    fits = expected.shape[:1] in ((0,), state.shape[:1])  # a state by key has any number of rows
     if state.dtype != expected.dtype or state.shape[1:] != expected.shape[1:] or not fits:
         raise ValueError(f"{clip(name)} is {describe(state)} and not {describe(expected)}")

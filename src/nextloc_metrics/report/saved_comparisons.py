@@ -1,8 +1,8 @@
 """The comparison of two evaluations of different queries, such as those of two days.
 
-The interval of the difference follows from those of the two values (Newcombe's method 10, MOVER):
-their lengths from value to end add up as errors do, of which those of users in both evaluations are
-correlated. The correlation is that of what each user adds to the two values, 0 for other users.
+The interval of the difference is made of the intervals of the two values (Newcombe's method 10,
+MOVER): the distances from a value to the ends of its interval add up as errors do. Errors of users
+that are in both evaluations are correlated; this is the correlation of what users add to values.
 
 Sources: R. G. Newcombe, "Interval estimation for the difference between independent proportions",
 Statistics in Medicine 17, 1998; G. Y. Zou, "Toward using confidence intervals to compare
@@ -36,7 +36,7 @@ _NONE = (math.nan, math.nan)
 
 
 def compare_saved(evaluations: Mapping[str, Any], metrics: Any, level: float) -> Comparisons:
-    """Compare two evaluations, by name."""
+    """Compare two evaluations; the mapping has their names."""
     if len(evaluations) != 2 or not all(isinstance(x, SAVED) for x in evaluations.values()):
         raise ValueError(
             f"`models` must be two evaluations, or files of them, got {short(dict(evaluations))}."
@@ -52,20 +52,20 @@ def compare_saved(evaluations: Mapping[str, Any], metrics: Any, level: float) ->
     differences, queries = {}, [one.card["queries"] for one in read.values()]
     for key, old in columns[before].items():
         new = columns[after].get(key)
-        # bounds are NaN where too few groups have a hit
-        if new is not None and not math.isnan(
-            sum((*(old.bounds or _NONE), *(new.bounds or _NONE)))
-        ):
+        if new is None:
+            continue
+        bounds = *(old.bounds or _NONE), *(new.bounds or _NONE)
+        if not math.isnan(sum(bounds)):  # bounds are NaN where too few groups have a hit
             errors = [_errors(key, cluster, x) for x in read.values()] if shared else []
-            alike = _correlation(*errors) if shared else 0.0
-            numbers = *_difference(old, new, alike), math.nan, math.nan, sum(queries)
+            correlation = _correlation(*errors) if shared else 0.0
+            numbers = *_difference(old, new, correlation), math.nan, math.nan, sum(queries)
             differences[key] = Comparison(*numbers, level, p_from="t")
     skipped = [x for x in dict.fromkeys(chain(*columns.values())) if x not in differences]
     sample = f"by {cluster} ({shared:,} in both), F1 as independent" if shared else "independent"
     sizes = f"{before}: {queries[0]:,} queries, {after}: {queries[1]:,} queries"
-    columns = {name: {x: of[x] for x in differences} for name, of in columns.items()}
+    columns = {name: {x: y[x] for x in differences} for name, y in columns.items()}
     card = {"queries": sum(queries), "intervals": f"{sample}, not corrected", "p": "no tests"}
-    said, notes = _say(read)
+    facts, notes = _facts_and_notes(read)
     if skipped:
         notes.append(f"not in both, or without an interval: {', '.join(skipped)}")
     pair, untested = (before, after), dict.fromkeys(differences, math.nan)
@@ -73,7 +73,7 @@ def compare_saved(evaluations: Mapping[str, Any], metrics: Any, level: float) ->
     notes = [sizes, f"intervals of differences: {sample}", *notes]
     members = [x for x in a.rows() if x[0] in differences]
     stds: dict[str, dict[str, float]] = {before: {}, after: {}}
-    return Comparisons(*tests, {}, {}, columns, card | said, level, notes, members, stds)
+    return Comparisons(*tests, {}, {}, columns, card | facts, level, notes, members, stds)
 
 
 def _read(evaluations: Mapping[str, Any], metrics: Any, level: float) -> dict[str, Counted]:
@@ -96,43 +96,43 @@ def _read(evaluations: Mapping[str, Any], metrics: Any, level: float) -> dict[st
     return read
 
 
-def _difference(old: Reading, new: Reading, alike: float) -> tuple[float, float, float]:
-    """Return the difference of two values and its interval; `alike` is their correlation."""
+def _difference(old: Reading, new: Reading, correlation: float) -> tuple[float, float, float]:
+    """Return the difference of two values and its interval; the errors have a correlation."""
     assert old.bounds is not None
     assert new.bounds is not None
-    ends = []
-    for i in (0, 1):  # to the lower end, and to the upper one
-        up, down = abs(new.bounds[i] - new.value), abs(old.bounds[1 - i] - old.value)
-        ends.append(math.sqrt(max(0.0, up * up + down * down - 2 * alike * up * down)))
-    apart = new.value - old.value
-    return apart, apart - ends[0], apart + ends[1]
+    lengths = []
+    for i in (0, 1):  # the distance to the lower end, and to the upper one
+        a, b = abs(new.bounds[i] - new.value), abs(old.bounds[1 - i] - old.value)
+        lengths.append(math.sqrt(max(0.0, a * a + b * b - 2 * correlation * a * b)))
+    difference = new.value - old.value
+    return difference, difference - lengths[0], difference + lengths[1]
 
 
-def _say(read: Mapping[str, Counted]) -> tuple[dict[str, Any], list[str]]:
-    """Return what card and notes of a comparison say of its evaluations."""
-    of_lists = join_notes({name: one.note_lists() for name, one in read.items()})
-    doubts = join_notes({name: _doubts(one) for name, one in read.items()})
+def _facts_and_notes(read: Mapping[str, Counted]) -> tuple[dict[str, Any], list[str]]:
+    """Return facts for the card of a comparison and notes, both of its evaluations."""
+    of_lists = join_notes({name: counted.note_lists() for name, counted in read.items()})
+    doubts = join_notes({name: _doubts(counted) for name, counted in read.items()})
     differing = _differing(read)
-    card = join_cards({name: _facts(one) for name, one in read.items()})
+    card = join_cards({name: _facts(counted) for name, counted in read.items()})
     card |= {"lists": "; ".join(of_lists)} if of_lists else {}
     card |= {"notes": "; ".join(differing)} if differing else {}
     return card, [*of_lists, *differing, *doubts]
 
 
-# What the card of a comparison says itself.
+# Facts that the card of a comparison has itself.
 _SAID = ("queries", "averaged_over", "intervals", "ties")
 
-# What two evaluations may differ in so that their values are not those of one protocol.
+# If two evaluations differ in one of these, a note says so: their protocols are not the same.
 _PROTOCOL = ("candidates", "exclude", "answers", "cluster", "given")
 
 
 def _facts(counted: Counted) -> dict[str, Any]:
-    """Return what the card of an evaluation says beside what that of a comparison says."""
+    """Return the facts on the card of an evaluation that the card of a comparison lacks."""
     return {x: y for x, y in counted.describe().items() if x not in (*_SAID, "candidates")}
 
 
 def _doubts(counted: Counted) -> list[str]:
-    """Return what the card of an evaluation doubts of values and intervals, as notes."""
+    """Return the notes of an evaluation on doubtful values and intervals; equal ones are one."""
     doubts: dict[str, list[str]] = {}
     for name, text in counted.doubts().items():
         doubts.setdefault(text, []).append(name.replace("_", " ", 2))
@@ -140,10 +140,10 @@ def _doubts(counted: Counted) -> list[str]:
 
 
 def _differing(evaluations: Mapping[str, Counted]) -> list[str]:
-    """Say in what the protocols of two evaluations differ."""
+    """Return notes that say how the protocols of two evaluations differ."""
     texts = []
     for name in (*_PROTOCOL, "target"):
-        values = {x: _protocol_of(one, name) for x, one in evaluations.items()}
+        values = {x: _protocol_of(counted, name) for x, counted in evaluations.items()}
         if len({*values.values()}) > 1:
             each = (f"{value} in {x}" for x, value in values.items())
             texts.append(f"{name}: {', '.join(each)}")
@@ -158,17 +158,18 @@ def _protocol_of(counted: Counted, name: str) -> Any:
 
 
 def _errors(key: str, cluster: str, counted: Counted) -> dict[int, float]:
-    """Return what each group adds to the error of a value; nothing of F1, which is no mean."""
+    """Return what each group adds to the error of a value; {} for F1, which is no mean."""
     grouped: Any = dict(counted.parts[f"by {cluster}"].named_members()).get(key)
     if grouped is None:
         return {}
     means, _, sizes = exact.moments(grouped.group_sums)
-    off = (means - exact.moments(grouped.group_sums.sum(0))[0]) * sizes / (sizes.sum() - sizes)
-    return dict(zip(grouped.groups.tolist(), off.nan_to_num(0, 0, 0).tolist(), strict=True))
+    mean = exact.moments(grouped.group_sums.sum(0))[0]
+    errors = ((means - mean) * sizes / (sizes.sum() - sizes)).nan_to_num(0, 0, 0)
+    return dict(zip(grouped.groups.tolist(), errors.tolist(), strict=True))
 
 
 def _correlation(a: Mapping[int, float], b: Mapping[int, float]) -> float:
-    """Return the correlation of errors, of which each group has one or none."""
+    """Return the correlation of the errors of groups; a group may be in one evaluation only."""
     squares = math.fsum(x * x for x in a.values()) * math.fsum(x * x for x in b.values())
     both = math.fsum(a[name] * b[name] for name in a.keys() & b.keys())
     return both / math.sqrt(squares) if squares else 0.0

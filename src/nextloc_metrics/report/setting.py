@@ -1,4 +1,4 @@
-"""What `evaluate` and `compare` know before they count: options, checked, and the form of rows."""
+"""The setting of an evaluation: its options, checked, and the form of its batches."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from nextloc_metrics.metrics.presets import next_location_metrics, recommendatio
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.part import Part
 
-#: Metrics and parts of the user's own, by name.
+#: The metrics and parts that the user passes, by name.
 OwnMetrics: TypeAlias = Mapping[str, RecordMetric | Part]
 
 
 def digest(*values: Any) -> str:
-    """Return a short hash of the values; of a tensor by its numbers."""
+    """Return a short hash of values; a tensor is hashed as the list of its numbers."""
     hashed = blake2b(digest_size=8)
     for value in values:
         hashed.update(repr(value.tolist() if isinstance(value, Tensor) else value).encode())
@@ -64,7 +64,7 @@ def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
 
 
 def with_users(users: Any, groups: Any, cluster: str | None) -> tuple[Any, str | None]:
-    """Return the groups and the cluster that `users` is short for."""
+    """Return `groups` and `cluster`, where `users` is short for both."""
     if users is None:
         return groups, cluster
     if groups is not None:
@@ -81,7 +81,7 @@ def cluster_of_table(users: Any, cluster: str | None) -> str | None:
     """Return the column of the cluster, which `users` is short for beside a table."""
     if users is None:
         return cluster
-    with_users(users, None, cluster)  # which raises if both are given
+    with_users(users, None, cluster)  # raises if both are given
     return str(users)
 
 
@@ -94,10 +94,10 @@ def make_headline(
     if_one_target: str = "keep",
     **options: Any,
 ) -> RankingCollection:
-    """Make the preset for one relevant location per query, or for several, or `measures`.
+    """Make the preset for one relevant location per query or several, or metrics of `measures`.
 
     Copies of `metrics` follow. `if_one_target` is what F1 does if all targets are one location, and
-    `options` are further ones of `next_location_metrics`.
+    `options` are further options of `next_location_metrics`.
     """
     if measures:
         headline = RankingCollection(dict(parse_measures(measures)))
@@ -121,16 +121,17 @@ def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None
         )
 
 
-# How a setting names excluded candidates that leave the targets, and confidences of lists.
+#: the text of the card if excluded ids stay candidates where they are the target
 EXEMPT = "given ids, but not the targets"
+#: the kind of probabilities where lists have a confidence
 CONFIDENCE = "confidence"
 
-# What all batches give, or none.
+# The arguments that are given in all batches, or in none.
 _PER_QUERY = ("exclude", "confidence")
 
 
 class Form(NamedTuple):
-    """Which kind of batch is counted."""
+    """What all batches of an evaluation have in common."""
 
     candidates: int | None  #: the number of scores per row; None for lists
     has_several: bool  #: whether several locations may be relevant
@@ -138,7 +139,7 @@ class Form(NamedTuple):
     exclude: bool
     confidence: bool
     answers: str = ""  #: how answers of a language model were read; "" for other predictions
-    num_ids: int | None = None  #: of these answers
+    num_ids: int | None = None  #: the number of ids of these answers
 
     @classmethod
     def of(cls, rows: ArrayRows) -> Form:
@@ -163,13 +164,13 @@ class Form(NamedTuple):
             )
 
     def describe(self) -> str:
-        """Return what predictions and targets are, as text."""
+        """Return a text that says what predictions and targets are."""
         preds = "lists of ids" if self.candidates is None else f"scores of {self.candidates} ids"
         preds = f"answers read by {self.answers}" if self.answers else preds
         return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
 
 
-# What reads and checks an option; options that are not here are taken as they are.
+# The function that reads and checks an option; other options are taken as they are.
 _CHECKS: dict[str, Check] = {
     "measures": lambda _, names: tuple(str(name).strip() for name in names),
     "metrics": lambda _, metrics: check_metrics(metrics),
@@ -186,9 +187,9 @@ class Setting(Options):
     """Options, checked, with the form of rows. Counts of equal settings add up."""
 
     k: tuple[int, ...] = ()
-    metrics: OwnMetrics = field(default_factory=dict)  #: with the parts, by name
+    metrics: OwnMetrics = field(default_factory=dict)  #: the metrics and parts, by name
     train_counts: Tensor | None = None
-    vocabulary: str = ""  #: a digest; "" for none
+    vocabulary: str = ""  #: the digest of the vocabulary; "" if there is none
     form: Form | None = None  #: None before the first batch
     #: whether deciles have the accuracy in full lists, which files of 0.6.0 lack
     has_decile_accuracy: bool = True
@@ -230,12 +231,12 @@ class Setting(Options):
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The parts of the user."""
+        """The parts that the user passes."""
         return {name: part for name, part in self.metrics.items() if isinstance(part, Part)}
 
     @property
     def further_metrics(self) -> dict[str, RecordMetric]:
-        """The metrics of the user that are no parts."""
+        """The metrics that the user passes, without parts."""
         return {name: x for name, x in self.metrics.items() if not isinstance(x, Part)}
 
     @property
@@ -266,12 +267,12 @@ class Setting(Options):
 
     @property
     def probabilities(self) -> str:
-        """What scores are; "confidence" for lists with that of each answer."""
+        """What scores are, as in `given`; "confidence" for lists with confidences, or ""."""
         return CONFIDENCE if self.form and self.form.confidence else self.given or ""
 
     @property
     def exclude(self) -> str:
-        """Say which candidates are excluded, on the card."""
+        """The text of the card that says which candidates are excluded."""
         if self.form is None or not self.form.exclude:
             return "none"
         return EXEMPT if self.exempt_target else "given ids"
@@ -283,7 +284,7 @@ class Setting(Options):
 
     @cached_property
     def header(self) -> dict[str, Any]:
-        """The setting as JSON, with digests of arrays, by which settings are equal."""
+        """The setting as JSON; arrays are digests. Settings with equal headers are equal."""
         keys: dict[str, Any] = {"train_counts": self.train_counts}
         for name, holder in {"bins": self.bins, "locations": self.locations}.items():
             keys[name] = None if holder is None else holder.state_key()
@@ -311,7 +312,7 @@ class Setting(Options):
     def from_header(
         cls, header: Mapping[str, Any], arrays: dict[str, Tensor], metrics: OwnMetrics
     ) -> Setting:
-        """Read `header`, and take `arrays` out of those of a file, which has no metrics."""
+        """Read a header; the arrays of the setting are removed from `arrays`, those of the file."""
         read: dict[str, Any] = {
             x: tuple(y) if isinstance(y, list) else y for x, y in header.items()
         }
@@ -320,7 +321,7 @@ class Setting(Options):
         places = None if points is None else Locations.from_points(points)
         read |= {"bins": bins, "train_counts": counts, "locations": places, "metrics": metrics}
         read["given"] = read["given"] or None
-        if "known_locations" in read:  # in 0.6.0, where `num_locations` is that of all rows
+        if "known_locations" in read:  # the name in 0.6.0, where `num_locations` had all rows
             read["num_locations"] = read.pop("known_locations")
         read.setdefault("has_decile_accuracy", bins is None)
         form = {name: read.pop(name) for name in Form._fields if name in read}
@@ -342,7 +343,7 @@ def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> N
             )
 
 
-# Names that stand beside those of metrics in JSON.
+# Names that JSON has beside those of metrics.
 _TAKEN = ("card", "groups", "deciles")
 
 
@@ -375,7 +376,7 @@ def _copy_of(name: Any, metric: Any) -> RecordMetric | Part:
         raise ValueError(f"`metrics` must hold no metric that {reason}, got {short(metric)}.")
     copy = deepcopy(metric)
     copy.reset()
-    value = type(copy).compute(copy)  # not that of TorchMetrics, which warns without an update
+    value = type(copy).compute(copy)  # `copy.compute` of TorchMetrics would warn
     if not isinstance(value, int | float) and not (isinstance(value, Tensor) and not value.ndim):
         raise ValueError(
             f"`metrics` must hold metrics with one value each, got {short(metric)}; choose one by "
@@ -397,9 +398,9 @@ def _why_not(metric: RecordMetric) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def names_of(own: OwnMetrics) -> tuple[str, ...]:
-    """Return the names with options and states, by which equal metrics are known."""
+def names_of(metrics: OwnMetrics) -> tuple[str, ...]:
+    """Return a text of each metric, with its options and the name of its state."""
     return tuple(
-        f"{name}: {', '.join(dict.fromkeys([repr(one), getattr(one, '_state_name', repr(one))]))}"
-        for name, one in sorted(own.items())
+        f"{name}: {', '.join(dict.fromkeys([repr(x), getattr(x, '_state_name', repr(x))]))}"
+        for name, x in sorted(metrics.items())
     )

@@ -1,4 +1,4 @@
-"""What is read, and how: the argument of `evaluate`, `compare`, `audit` and `read`."""
+"""A table of predictions as an argument of `evaluate`, `compare`, `audit` and `read`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Source(TableSource):
     r"""A table of predictions: where its rows are, what its columns hold, and how they are read.
 
     `evaluate`, `compare`, `audit` and `read` take it; a bare path or frame is `Source(path)`.
-    `files.tables.TableRows` says what a cell may hold. Nothing is read before it is used.
+    `files.tables.TableRows` says what a cell may hold. Rows are read when the source is used.
 
     Raises:
         TypeError: in `describe` and where it is used, `rows` is no table.

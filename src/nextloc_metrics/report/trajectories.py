@@ -1,4 +1,4 @@
-"""The evaluation of predicted days: two tables of rows, such as the files of a HuMob challenge."""
+"""The evaluation of predicted days in a table, such as a file of a HuMob challenge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from nextloc_metrics.trajectories.point_sequences import Sequences, distances
 from nextloc_metrics.trajectories.tables import OnMissing
 
 _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
-_GRID = 200  # cells of the challenges of all years, from 1, by `validator.py` of yahoojapan/geobleu
+_GRID = 200  # cells are numbered from 1 to 200, by `validator.py` of yahoojapan/geobleu
 
 
 @dataclass(repr=False)
@@ -62,9 +62,7 @@ class TrajectoryEvaluation(Result):
 
     def user_records(self) -> list[dict[str, Any]]:
         """Return the mean over days of each user and metric, one dict each."""
-        values = {
-            x: exact.moments(one.group_sums)[0] * one.score_factor for x, one in self._by_user
-        }
+        values = {x: exact.moments(y.group_sums)[0] * y.score_factor for x, y in self._by_user}
         return [
             {"user": user, "metric": name, "value": float(means[number])}
             for name, means in values.items()

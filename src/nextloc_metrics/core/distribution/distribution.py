@@ -1,4 +1,4 @@
-"""The record of probabilities: what metrics read of a row of scores and its target."""
+"""The record of probabilities: the numbers that metrics read of a row of scores and its target."""
 
 from __future__ import annotations
 
@@ -22,25 +22,22 @@ from nextloc_metrics.core.ranking.target import Relevant, read_target
 
 @dataclass(frozen=True)
 class DistributionNeeds:
-    """What a metric reads of a `Distribution`; `a | b` serves both metrics.
-
-    `given` and `temperature` are those of `DistributionMetric`.
-    """
+    """The parts of a `Distribution` that a metric reads; `a | b` is for two metrics."""
 
     given: Given | None = None
     temperature: float = 1.0
-    likelihood: bool = True  #: whether all probabilities are read, and not the confidence only
+    likelihood: bool = True  #: whether more is read than the confidence
     scores: bool = False  #: whether the scores of all candidates are kept
     groups: bool = False  #: whether a score or tally reads `record.groups`
 
     def __or__(self, other: DistributionNeeds) -> DistributionNeeds:
         """Return the needs of both metrics, or raise if they read scores in different ways."""
         for name in ("given", "temperature"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
+            first, second = getattr(self, name), getattr(other, name)
+            if first != second:
                 raise ValueError(
                     f"`{name}` must be equal for all metrics of probabilities in a collection, got "
-                    f"{short(mine)} and {short(theirs)}; use two collections."
+                    f"{short(first)} and {short(second)}; use two collections."
                 )
         wanted = {
             name: getattr(self, name) or getattr(other, name)
@@ -49,10 +46,10 @@ class DistributionNeeds:
         return replace(self, **wanted)
 
 
-# How far from 1 a sum may be: of declared probabilities, and of scores that look like some.
+# How far from 1 a sum may be: the sum of probabilities, and of scores that may be probabilities.
 _DECLARED, _SIMILAR = 1e-3, 1e-4
 
-# Scores that are converted at once: few enough for a processor's cache, and enough for a device.
+# How many scores are converted at once: few enough for a processor's cache; enough for a device.
 _AT_ONCE, _AT_ONCE_ON_DEVICES = 1 << 16, 1 << 22
 
 
@@ -116,13 +113,7 @@ class Distribution(Record):
         score = scores.gather(1, target[:, None])
         above, tied, first = backends.choose(scores).survey(scores, score, find_best=True)
         assert first is not None
-        parts = []
-        in_parts = (torch.split(x, _rows_at_once(scores)) for x in (scores, target))
-        for some, of_some in zip(*in_parts, strict=True):
-            shares = _shares(some, needs)
-            mine, highest = shares.gather(1, of_some[:, None])[:, 0], shares.amax(1)
-            parts.append(torch.stack([mine, highest, shares.square_().sum(1)]).double())
-        target_share, confidence, squares = torch.cat(parts, 1)
+        target_share, confidence, squares = _summarized(scores, target, needs)
         broken = ~(confidence > 0)
         if needs.given == "probabilities":
             log_target = target_share.log()
@@ -146,7 +137,7 @@ class Distribution(Record):
 
     @classmethod
     def _of_lists(cls, batch: Batch) -> Distribution:
-        """Read the first id of each list, and its confidence; an empty list is no answer."""
+        """Read the first id of each list and its confidence; an empty list has no answer."""
         if batch.confidence is None:
             raise ValueError(
                 "`confidence` must be given with lists of ids, one number in [0, 1] per query, "
@@ -193,10 +184,7 @@ class Distribution(Record):
             )
 
     def all_probabilities(self) -> Iterator[Tensor]:
-        """Yield the probabilities of all candidates in parts of the queries, floating `[n, C]`.
-
-        A row that is no distribution has NaN.
-        """
+        """Yield the probabilities of all candidates, floating `[n, C]`; NaN in a broken row."""
         assert self.scores is not None  # `require` has passed
         for part in torch.split(self.scores, _rows_at_once(self.scores)):
             yield _shares(part, self.needs)
@@ -222,8 +210,18 @@ def _shares(scores: Tensor, needs: DistributionNeeds) -> Tensor:
     return values.softmax(1)
 
 
+def _summarized(scores: Tensor, target: Tensor, needs: DistributionNeeds) -> Tensor:
+    """Return the target's probability, the highest one and the sum of squares, float64 `[3, N]`."""
+    parts, rows = [], _rows_at_once(scores)
+    for part, targets in zip(torch.split(scores, rows), torch.split(target, rows), strict=True):
+        shares = _shares(part, needs)
+        share, highest = shares.gather(1, targets[:, None])[:, 0], shares.amax(1)
+        parts.append(torch.stack([share, highest, shares.square_().sum(1)]).double())
+    return torch.cat(parts, 1)
+
+
 def _read_one(batch: Batch, number: int | None) -> Relevant:
-    """Read targets, one per query."""
+    """Read the target of each query; raise if a query has several."""
     if not batch.has_ids or batch.target.shape != batch.preds.shape[:-1]:
         raise ValueError(
             "`target` must be one id per query for metrics of probabilities, integers of shape "
@@ -233,7 +231,7 @@ def _read_one(batch: Batch, number: int | None) -> Relevant:
 
 
 def _check_given(scores: Tensor, counted: Tensor, given: Given | None) -> None:
-    """Raise if rows that count are not what `given` says, or if it must say what they are."""
+    """Raise if rows are not of the kind `given`, or may be of two kinds and none is given."""
     if given == "logits":
         return
     slack = (_SIMILAR if given is None else _DECLARED) + _rounding(scores)
@@ -267,8 +265,9 @@ def _check_given(scores: Tensor, counted: Tensor, given: Given | None) -> None:
 def _rounding(scores: Tensor) -> float:
     """Return how far rounding to the dtype moves the sum of C probabilities, or of exp of logs.
 
-    Rounding changes each p by the share u, or log p by u |log p|, and the mean of |log p| is the
-    entropy, at most log C; a p that is not normal is off by up to half of the smallest number.
+    With unit roundoff u, rounding changes each p by up to u p, and each log p by up to u |log p|;
+    the mean of |log p| is the entropy, at most log C. A p that is subnormal changes by up to half
+    of the smallest number.
     """
     number, of_dtype = scores.shape[1], torch.finfo(scores.dtype)
     return of_dtype.eps / 2 * (1 + math.log(number) + number * of_dtype.tiny)

@@ -1,4 +1,4 @@
-"""What scores of all candidates may be; it needs no PyTorch, as the shell lists it."""
+"""The kinds of scores of all candidates; importing needs no PyTorch, for the command line."""
 
 from typing import Literal
 

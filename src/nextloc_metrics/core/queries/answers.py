@@ -1,4 +1,4 @@
-"""Answers of a language model: lists of ids, and what became of each."""
+"""Answers of a language model: lists of ids, each with an outcome."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from nextloc_metrics.core.queries.arrays import Array, as_tensor, is_repeat
 from nextloc_metrics.core.queries.checks import is_integer
 from nextloc_metrics.core.queries.messages import describe
 
-#: what may become of an answer, as shares count it
+#: the outcomes of an answer whose shares are counted
 OUTCOMES = ("answered", "missing", "empty", "cut", "unreadable")
 ANSWERED, MISSING, EMPTY, CUT, UNREADABLE, OBJECTS = range(6)
-#: the names of outcomes; lists of objects are a part of what is unreadable
+#: the names of all outcomes; shares count lists of objects as unreadable
 NAMES = (*OUTCOMES, "objects")
 
-#: the end of a rule if nobody knows which queries should have an answer
+#: a rule ends so if it is not known which queries should have an answer
 UNSEEN = "missing answers cannot be seen (`--truth`, `Answers.at`)"
 
-# Longer lists with many repeats would be taken for visit counts. Repeats count nothing.
+# In longer lists, a check would take many repeats for visit counts; so repeats get new numbers.
 _LONG = 64
 
 
 @dataclass(eq=False)
 class Answers:
-    """Answers as lists of ids, and what became of each; `report.read_answers` makes them.
+    """Answers as lists of ids, each with an outcome; `report.read_answers` makes them.
 
     Attributes:
         preds: int64 `[N, K]`, ids, best first, padded with -1; a name that is no id has a number
             from `num_ids` on, one per name.
         outcome: int64 `[N]`, the position of each outcome in `NAMES`.
-        lengths: int64 `[N]`, the number of items of each answer, also of those beyond `k`.
+        lengths: int64 `[N]`, the number of items of each answer, with items beyond `k`.
         num_ids: the number of ids.
         rule: how answers were read, for the card.
     """
@@ -72,7 +72,7 @@ class Answers:
                 f"`rows` must be from -1 to {len(self) - 1}, rows of the answers, got "
                 f"{int(wrong[0])}."
             )
-        rows = numbers.long()  # -1 takes the last row, a missing answer
+        rows = numbers.long()  # -1 takes the last row, which is padded as a missing answer
         return replace(
             self,
             preds=pad(self.preds, (0, 0, 0, 1), value=-1)[rows],

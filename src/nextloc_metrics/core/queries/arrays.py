@@ -1,4 +1,4 @@
-"""Tensors, and conversion to them: NumPy arrays, pandas and polars columns, Arrow, nested lists.
+"""Conversion to tensors: of NumPy arrays, columns of pandas and polars, Arrow, and nested lists.
 
 Rows of ids may have different lengths and are padded with -1. Scores are not copied: the tensor
 shares the array's memory.
@@ -29,7 +29,7 @@ Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
 # Kinds of dtypes that are numbers: bool, integers, floats, complex.
 _NUMBERS = "biufc"
 
-# Dtypes of integers that are no index in PyTorch, which lacks many operations on them.
+# Dtypes of integers that PyTorch cannot use as an index; it lacks many operations on them.
 _ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
 
 # Tensors whose values cannot be read, and what to pass instead.
@@ -48,7 +48,7 @@ def must_not_sync(values: Tensor) -> bool:
 
 
 def _dense(name: str, tensor: Tensor) -> Tensor:
-    """Return a dense tensor unchanged; floats of 8 bits as float32, odd integers as int64."""
+    """Return a dense tensor; floats of 8 bits become float32, and integers of `_ODD` int64."""
     kind = type(tensor)
     foreign = "tensor of torch.vmap" if is_batched(tensor) else kind.__name__
     if foreign in _FOREIGN:
@@ -68,7 +68,7 @@ def _dense(name: str, tensor: Tensor) -> Tensor:
                 f"`{name}` must have at least 8 bits per number, got {describe(tensor)}; unpack "
                 "it to float32."
             ) from error
-    if tensor.dtype == torch.uint64:  # its values are checked as an array
+    if tensor.dtype == torch.uint64:  # the array is checked for values that int64 does not hold
         return _of_array(name, tensor, tensor.cpu().numpy(), tensor.device)
     return tensor.long() if tensor.dtype in _ODD else tensor
 
@@ -95,7 +95,7 @@ def as_tensor_or_text(
 def read_array(
     name: str, value: Array, array: Any, device: torch.device | None = None
 ) -> Tensor | list[str]:
-    """Return what `as_tensor_or_text` returns; `array` is what `as_array` makes of the value."""
+    """Convert an array that `as_array` made of a value, as `as_tensor_or_text` does."""
     is_mixed = array.dtype.hasobject and any(isinstance(x, str) for x in array.flat)
     if array.dtype.kind not in "UT" and not is_mixed:
         return _of_array(name, value, array, device)
@@ -128,7 +128,7 @@ def _of_array(name: str, value: Any, array: Any, device: torch.device | None) ->
         array = array.astype(np.float64)
     native = array.dtype.newbyteorder("=")
     if any(stride < 0 for stride in array.strides) or native != array.dtype:
-        array = np.array(array, native, order="C")  # PyTorch takes neither
+        array = np.array(array, native, order="C")  # PyTorch reads neither of them
     with warnings.catch_warnings():
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -164,12 +164,12 @@ def as_array(name: str, value: Any) -> Any:
             f"`{name}` must be all booleans or all numbers, got both in {describe(value)}; write "
             "numbers."
         )
-    # NumPy's own text has no NUL at its end, and each is as wide as the longest. As objects,
-    # numbers and missing values beside text stay what they are.
+    # NumPy's type of text drops a NUL at the end, and makes all texts as wide as the longest. In an
+    # array of objects, numbers and missing values beside text also stay what they are.
     is_text = any(issubclass(kind, str) for kind in set(map(type, rows)))
     try:
         array = np.asarray(rows, object if is_text else None)
-        if array.dtype.kind == "f" and kinds == {int}:  # one has more than 63 bits
+        if array.dtype.kind == "f" and kinds == {int}:  # an integer has more than 63 bits
             array = np.asarray(rows, object)
         if array.dtype.kind == "U":
             array = np.array(rows, object)
@@ -180,21 +180,21 @@ def as_array(name: str, value: Any) -> Any:
 
 
 def _kinds_of(values: Sequence[Any]) -> set[type]:
-    """Return the types of values, also of those in lists of lists."""
+    """Return the types of values, also of values in lists of lists."""
     kinds = set(map(type, values))
     return _kinds_of([*chain.from_iterable(values)]) if kinds and kinds <= {list, tuple} else kinds
 
 
-def pad_rows(values: Any, lengths: Any, fill: float, least: int = 0) -> Any:
-    """Divide values into rows of `lengths`, padded to the longest row, or to `least` values."""
-    is_value = np.arange(lengths.max(initial=least)) < lengths[:, None]
+def pad_rows(values: Any, lengths: Any, fill: float, min_width: int = 0) -> Any:
+    """Divide values into rows of these lengths, padded to the longest, or to `min_width` values."""
+    is_value = np.arange(lengths.max(initial=min_width)) < lengths[:, None]
     padded = np.full((*is_value.shape, *values.shape[1:]), fill, values.dtype)
     padded[is_value] = values
     return padded
 
 
 def begins(*columns: Any) -> Any:
-    """Return which rows differ from the row before in some column, bool `[N]`; the first does."""
+    """Return which rows differ from the row before in any column, and the first, bool `[N]`."""
     differs = np.arange(len(columns[0])) == 0
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
@@ -202,17 +202,17 @@ def begins(*columns: Any) -> Any:
 
 
 def join(parts: Sequence[Any]) -> Any:
-    """Concatenate arrays; numbers beside text, an array of objects, become text."""
+    """Concatenate arrays; if one is text, an array of objects, numbers become text."""
     if len({part.dtype.kind == "O" for part in parts}) > 1:
         parts = [part.astype(str).astype(object) for part in parts]
     return np.concatenate(parts)
 
 
 def _are_scores_and_ids(value: Sequence[Any]) -> bool:
-    """Whether a sequence is the pair that `topk` and `sort` return, of PyTorch or NumPy users."""
-    if len(value) != 2 or not all(hasattr(one, "dtype") and hasattr(one, "shape") for one in value):
+    """Return whether a sequence is a pair of scores and ids, as `topk` and `sort` return them."""
+    if len(value) != 2 or not all(hasattr(x, "dtype") and hasattr(x, "shape") for x in value):
         return False
-    kinds = [str(one.dtype).removeprefix("torch.").rstrip("0123456789") for one in value]
+    kinds = [str(x.dtype).removeprefix("torch.").rstrip("0123456789") for x in value]
     return kinds[0] in ("float", "bfloat") and kinds[1] in ("int", "uint")
 
 
@@ -227,7 +227,7 @@ def _check_missing(name: str, column: Any) -> None:
 
 
 def _of_objects(name: str, value: Any, array: Any) -> Any:
-    """Convert an array of objects, numbers or rows of numbers, to an array of numbers."""
+    """Convert an array of objects, which are numbers or rows of numbers, to an array of numbers."""
     if not array.size:
         return array.astype(np.int64)
     objects = list(array.ravel())
@@ -270,7 +270,7 @@ def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
 
 
 def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
-    if any(isinstance(one, str) for one in objects):
+    if any(isinstance(x, str) for x in objects):
         raise _unreadable(name, value)
     try:
         array = np.asarray(objects)
@@ -309,9 +309,9 @@ def _unreadable(name: str, value: Any) -> TypeError:
 def is_repeat(ids: Tensor) -> Tensor:
     """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
     in_order, order = ids.sort(dim=-1, stable=True)
-    again = torch.zeros_like(in_order, dtype=torch.bool)
-    again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
-    return torch.zeros_like(again).scatter(-1, order, again)
+    repeats = torch.zeros_like(in_order, dtype=torch.bool)
+    repeats[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)
+    return torch.zeros_like(repeats).scatter(-1, order, repeats)
 
 
 def remove_from_lists(
@@ -349,9 +349,10 @@ def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral:
 
 
 def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: bool) -> Tensor:
-    """Return a value for each query, flat, or raise; `is_kind` says whether they are a `kind`.
+    """Return a value for each query, flat; raise if the shape is wrong, or `is_kind` is false.
 
-    A value for the first dimensions of the queries, `[N]` of `[N, T]`, holds for all behind it.
+    Where queries are `[N, T]`, values `[N]` hold for all T queries. The message says that values
+    must be of a `kind`.
     """
     fitting = [queries[:number] for number in range(len(queries), 0, -1)] or [queries]
     if not is_kind or values.shape not in fitting:
@@ -359,6 +360,6 @@ def per_query(name: str, values: Any, queries: torch.Size, kind: str, is_kind: b
             f"`{name}` must be {kind} of shape {' or '.join(map(short, fitting))}, one per query, "
             f"{got(name, values)}."
         )
-    behind = (1,) * (len(queries) - values.ndim)
-    flat: Tensor = values.reshape(values.shape + behind).expand(queries).reshape(-1)
+    further = (1,) * (len(queries) - values.ndim)
+    flat: Tensor = values.reshape(values.shape + further).expand(queries).reshape(-1)
     return flat

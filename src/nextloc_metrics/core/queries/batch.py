@@ -1,4 +1,4 @@
-"""Queries as the user passed them: a batch, rows that are read in batches, names of groups."""
+"""The arguments of an update, `Batch`; rows in memory that are read in batches; names of groups."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ class Batch:
 
     `preds` (also `Answers` or `ScoredLists`), `target`, `mask`, `groups`, `exclude`,
     `exempt_target`, `confidence` and `extra` are as for `RankingMetric.update`, `ignore_index` and
-    `validate_args` as for `RankingMetric`; `grades` are those of several relevant ids, in the shape
-    of `target`. `absent`, bool `[N]`, is true of a row that stands for missing predictions.
-    `scores`, floating in the shape of lists, are those of their ids, which fall along a list:
-    neighbours with equal scores are tied, and stand in the order of their ids. `counts` are what
-    only the reader of the rows knows, by the names of an evaluation's card, such as
-    `{"broken_answers": 1}`.
+    `validate_args` as for `RankingMetric`. `grades` has the grade of each relevant id, in the shape
+    of `target`. `absent`, bool `[N]`, is true for a row whose predictions are missing. `scores` has
+    the score of each id of the lists, floating; scores fall along a list, and neighbours with equal
+    scores are tied, in the order of their ids. `counts` are counts that only the reader of the rows
+    can make, by their names on the card of an evaluation, such as `{"broken_answers": 1}`.
     """
 
     preds: Any
@@ -104,13 +103,13 @@ class Batch:
         return replace(self, preds=answers.lists(), extra=extra)
 
 
-# Names of groups that are numbers, each with the end of its line.
+# Matches names of groups, one per line, that are all numbers.
 _NUMBERS = re.compile(r"(-?\d+\n)*")
 
-# Numbers per chunk, few enough for any memory.
+# How many numbers a chunk has: few enough for any memory.
 _CHUNK = 1 << 20
 
-# Predictions that are no array.
+# The types of predictions that are no array.
 _READ = Answers, ScoredLists
 
 # Fields of `ArrayRows` that have a row per query, or are None.
@@ -186,7 +185,7 @@ def read_rows(batch: Batch) -> ArrayRows:
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk.
 
     Sequences of queries, `preds` `[N, T, C]` or `[N, T, K]` with `target` `[N, T]`, become rows;
-    groups of a sequence are those of its queries.
+    the queries of a sequence have its groups.
     """
     preds: Any = batch.preds
     groups: Any = batch.groups
@@ -228,7 +227,7 @@ def read_rows(batch: Batch) -> ArrayRows:
 
 
 def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> Grouping:
-    """Return the key of each query's group; the group of a sequence holds for its queries."""
+    """Return the key of each query's group; the queries of a sequence have its group."""
     kind = read_grouping(f"groups[{name!r}]", values)
     keys, queries = kind.keys, prod(shape)
     if keys.shape in (shape[:1], shape):
@@ -242,7 +241,7 @@ def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> G
 
 
 def read_grouping(name: str, values: Array | Grouping) -> Grouping:
-    """Return the keys of integers, booleans or text."""
+    """Return the keys of groups, which are integers, booleans or text."""
     dtype = str(getattr(values, "dtype", "")).removeprefix("torch.")
     is_bool = dtype == "bool" or (isinstance(values, list) and {*map(type, values)} == {bool})
     return read_keys(name, as_tensor(name, values).long() if is_bool else values)
@@ -292,8 +291,8 @@ class GroupLabels:
     @classmethod
     def sorted(cls, names: Iterable[str]) -> GroupLabels:
         """Make labels from distinct names, sorted as numbers if all of them are numbers."""
-        distinct = [*dict.fromkeys(names)]  # they may be in order already
-        # to match all names at once takes a tenth of the time
+        distinct = [*dict.fromkeys(names)]  # this keeps their order, which may be right already
+        # one match of all names takes a tenth of the time of one match each
         text = "\n".join([*distinct, ""])
         if text.count("\n") == len(distinct) and _NUMBERS.fullmatch(text):
             numbers = [*map(int, distinct)]
@@ -339,7 +338,7 @@ class GroupLabels:
 
 
 class GroupKind(NamedTuple):
-    """The groups that a metric has sums of: their key in `groups`, their number, their names."""
+    """The groups that a metric has sums for: their key in `groups`, their number, their names."""
 
     by: str | None
     number: int | None  #: None for keys

@@ -24,16 +24,13 @@ def is_integer(tensor: Tensor) -> bool:
 
 
 def as_number(value: Any) -> Any:
-    """Return a number of NumPy, or in a tensor without dimensions, as Python's; others unchanged.
-
-    Every option that is a number is read by this.
-    """
+    """Return a number of NumPy, or in a tensor without dimensions, as a number of Python."""
     is_number = isinstance(value, np.number) or (isinstance(value, Tensor) and not value.ndim)
     return value.item() if is_number else value
 
 
 def or_none(check: Check) -> Check:
-    """Return a check that takes None, too, and whose error says so."""
+    """Return a check that also accepts None, with an error that says so."""
 
     def check_or_none(name: str, value: Any) -> Any:
         if value is None:
@@ -62,8 +59,8 @@ def check_bool(name: str, value: object) -> bool:
 
 
 def check_named(name: str, value: object, example: str) -> None:
-    """Raise if an argument has no names."""
-    if not hasattr(value, "items"):  # a data frame has names too
+    """Raise if an argument is no dict; a data frame has names, too."""
+    if not hasattr(value, "items"):
         raise TypeError(
             f"`{name}` must be a dict with names as keys, such as {example}, got {describe(value)}."
         )
@@ -96,10 +93,10 @@ def check_from_zero(name: str, value: object) -> int:
     return number
 
 
-def check_made(name: str, value: Any, kind: type, by: str) -> Any:
-    """Return the value, or raise if it is no `kind`; the error says what makes one, `by`."""
+def check_kind(name: str, value: Any, kind: type, call: str) -> Any:
+    """Return the value, or raise if it is no `kind`; the message has a `call` that makes one."""
     if not isinstance(value, kind):
-        raise TypeError(f"`{name}` must be {by}, got {describe(value)}.")
+        raise TypeError(f"`{name}` must be {call}, got {describe(value)}.")
     return value
 
 
@@ -186,7 +183,7 @@ def cut_offs(k: int | Sequence[int]) -> list[int]:
 
 
 def from_one(ids: Tensor, number: int) -> str:
-    """Return a remedy if ids that must be below `number` seem to begin at 1, else empty text."""
+    """Return a remedy if ids that must be below `number` seem to begin at 1, or ""."""
     lowest = int(ids.masked_fill(ids < 0, number).min()) if ids.numel() else 0
     if not 1 <= lowest <= int(ids.max()) == number:
         return ""

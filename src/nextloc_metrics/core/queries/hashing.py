@@ -1,6 +1,6 @@
 """A fixed hash of integers and texts, the same in every version, process and machine.
 
-It is fast, but not cryptographic: texts with one hash can be made up.
+It is fast, but not cryptographic: somebody can find texts with the same hash.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nextloc_metrics.core.queries.texts import Bytes, Ends, blocks, lowest_bytes
 
-#: numbers of names that are not in a vocabulary are at least this much above those of its ids
+#: the number of a name that is not in a vocabulary is at least this much above the size of it
 UNKNOWN = 1 << 20
 
 # Texts of more bytes are rare, and are hashed one by one.
@@ -39,7 +39,7 @@ def hash_texts(data: Bytes, ends: Ends) -> Hashes:
     """Return a hash of each text, uint64 `[N]`; for `data` and `ends` see `texts`.
 
     The hash of a text of up to 256 bytes begins as `mix` of its length. Each word of eight bytes,
-    the first byte lowest and zeros behind the last one, changes it to `mix(hash ^ word)`. The hash
+    the first byte lowest and zeros after the last one, changes it to `mix(hash ^ word)`. The hash
     of a longer text is its BLAKE2b hash of eight bytes, the first one lowest. Two of n texts share
     a hash with a probability of about n^2 / 2^65.
 
@@ -63,7 +63,7 @@ def hash_texts(data: Bytes, ends: Ends) -> Hashes:
 
 
 def unknown_numbers(texts: Iterable[str], size: int) -> NDArray[np.int64]:
-    """Return the numbers of names that are not among `size` ids, by 40 bits of their hashes."""
+    """Return numbers above `size` ids for names that are no ids, from 40 bits of their hashes."""
     digests = (blake2b(x.encode("utf-8", "surrogatepass"), digest_size=5) for x in texts)
     hashes = [int.from_bytes(x.digest(), "little") for x in digests]
     return size + UNKNOWN + np.array(hashes, dtype=np.int64)

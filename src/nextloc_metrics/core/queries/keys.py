@@ -1,9 +1,10 @@
-"""Keys: the integer that stands for a group or a location before any of them is counted.
+"""Keys: an integer for each group or location, which does not depend on any other one.
 
-An integer from -2^62 to 2^62 - 1 is its own key. The key of any other integer, and of text that is
-not the usual form of an integer, is a hash from 2^62 to 2^63 - 1: 62 bits of `mix` of an integer of
-64 bits, mixed twice from 2^63, or of `hash_texts` of other text. So "1" and 1 have one key, and
-"01" has another. Two of n texts share a key with a probability of about n^2 / 2^63.
+An integer from -2^62 to 2^62 - 1 is its own key, and so is text that writes it in the usual form:
+"1" and 1 have one key, and "01" has another. Any other integer, and any other text, has a hash as
+its key, from 2^62 to 2^63 - 1. These are 62 bits of `mix` of an integer of 64 bits (applied twice
+from 2^63 on), or of `hash_texts` of a text. Two of n texts share a key with a probability of about
+n^2 / 2^63.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from nextloc_metrics.core.queries.hashing import Hashes, hash_texts, mix
 from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.core.queries.texts import Bytes, Ends, Integers, read_integers
 
-#: integers of at least this size, or below its negative, have a hash as key
+#: integers from this one on, and below its negative, have a hash as their key
 LIMIT = 1 << 62
 
-#: the key of rows that are left out, which no group has
+#: the key of rows that are left out; no group has it
 NO_KEY = -(1 << 63)
 
 
@@ -59,10 +60,11 @@ def keys_of_texts(data: Bytes, ends: Ends) -> Integers:
     """
     rows, values, is_negative = read_integers(data, ends)
     numbers = np.where(is_negative, np.negative(values), values)
-    far = np.flatnonzero(values >= np.uint64(LIMIT) + is_negative)
-    hashes = mix(numbers[far])
-    is_wide = ~is_negative[far] & (values[far] >= 1 << 63)  # these have the bits of negative ones
-    numbers[far] = _as_keys(np.where(is_wide, mix(hashes), hashes))
+    large = np.flatnonzero(values >= np.uint64(LIMIT) + is_negative)
+    hashes = mix(numbers[large])
+    # an integer from 2^63 on has the bits of a negative one: mixed twice, it has another hash
+    is_wide = ~is_negative[large] & (values[large] >= 1 << 63)
+    numbers[large] = _as_keys(np.where(is_wide, mix(hashes), hashes))
     if len(rows) == len(ends) - 1:
         return numbers.view(np.int64)
     keys = _as_keys(hash_texts(data, ends))
@@ -71,31 +73,32 @@ def keys_of_texts(data: Bytes, ends: Ends) -> Integers:
 
 
 def _as_keys(hashes: Hashes) -> Hashes:
+    """Return hashes as numbers from 2^62 to 2^63 - 1."""
     return hashes & np.uint64(LIMIT - 1) | np.uint64(LIMIT)
 
 
-def key_of_other(numbers: Any) -> Integers:
-    """Return hashes as keys, int64, of integers that would be their own keys but are no ids."""
+def hashed_keys(numbers: Any) -> Integers:
+    """Return hashes as the keys of integers, int64, also of those that could be their own keys."""
     hashed: Integers = (mix(numbers) & np.uint64(LIMIT - 1)).view(np.int64) | LIMIT
     return hashed
 
 
 def keys_of_integers(ids: Tensor) -> Tensor:
     """Return the keys of int64 ids in any shape, without waiting for a device."""
-    is_far = (ids >= LIMIT) | (ids < -LIMIT)
+    is_large = (ids >= LIMIT) | (ids < -LIMIT)
     if ids.is_cpu:
-        if not is_far.any():
+        if not is_large.any():
             return ids
         hashed = torch.from_numpy(mix(ids.numpy()).view(np.int64))
     else:
         hashed = _mix_on_device(ids)
-    return torch.where(is_far, hashed & (LIMIT - 1) | LIMIT, ids)
+    return torch.where(is_large, hashed & (LIMIT - 1) | LIMIT, ids)
 
 
 def _mix_on_device(values: Tensor) -> Tensor:
-    """Do what `mix` does, in int64."""
+    """Return the hashes of `mix`, by operations on int64."""
 
-    def shifted(words: Tensor, bits: int) -> Tensor:  # the sign is not repeated
+    def shifted(words: Tensor, bits: int) -> Tensor:  # shifts zeros in, and not copies of the sign
         return (words >> bits) & ((1 << (64 - bits)) - 1)
 
     mixed = values - 0x61C8864680B583EB
@@ -109,7 +112,7 @@ def read_keys(
 ) -> Grouping:
     """Return the keys of integers or of a row of text, int64; a `Grouping` is returned as it is.
 
-    `name` is that of the argument, for errors. With `bools`, booleans are returned as they are.
+    `name` is the name of the argument, for errors. With `bools`, booleans are returned unchanged.
 
     Raises:
         TypeError: a value is no integer and no text, such as a float or a bool.
@@ -121,7 +124,7 @@ def read_keys(
         read = as_tensor_or_text(name, values)
     else:
         array = values.cpu().numpy() if isinstance(values, Tensor) else as_array(name, values)
-        if _is_wide(array):  # such as ids of S2 cells
+        if _is_wide(array):  # ids of S2 cells are such integers
             keys, names = _keys_of_texts(name, [*map(str, array.ravel().tolist())], device)
             return Grouping(keys.view(array.shape), names)
         read = read_array(name, values, array, device)
@@ -135,13 +138,13 @@ def read_keys(
     keys = keys_of_integers(ids)
     if keys is ids or not ids.is_cpu:
         return Grouping(keys, {})
-    far = np.unique(ids[keys != ids].numpy())
-    hashes = keys_of_integers(torch.from_numpy(far)).numpy()
-    return Grouping(keys, name_keys(hashes, map(str, far.tolist())))
+    large = np.unique(ids[keys != ids].numpy())
+    hashes = keys_of_integers(torch.from_numpy(large)).numpy()
+    return Grouping(keys, name_keys(hashes, map(str, large.tolist())))
 
 
 def not_a_key(name: str, values: Tensor) -> TypeError:
-    """Return the error of values whose dtype no key has: floats or booleans."""
+    """Return the error for values that have no keys: floats or booleans."""
     return TypeError(
         f"`{name}` must be integers or text, got {describe(values)}; convert it by `.long()`, or "
         "write names."
@@ -149,7 +152,7 @@ def not_a_key(name: str, values: Tensor) -> TypeError:
 
 
 def _is_wide(array: Any) -> bool:
-    """Whether an array has integers that int64 does not hold."""
+    """Return whether an array has integers that int64 does not hold."""
     if array.dtype == np.uint64:
         return bool((array >= 1 << 63).any())
     flat = array.ravel().tolist() if array.dtype.hasobject else []
@@ -157,35 +160,33 @@ def _is_wide(array: Any) -> bool:
 
 
 def _keys_of_texts(name: str, texts: Sequence[str], device: torch.device | None) -> Grouping:
-    number = defaultdict[str, int](count().__next__)  # numbers texts from 0
-    numbers = np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
+    """Return the keys of texts; each distinct text is hashed once."""
+    number_of = defaultdict[str, int](count().__next__)  # gives distinct texts numbers from 0
+    numbers = np.fromiter(map(number_of.__getitem__, texts), np.int64, len(texts))
     try:
-        encoded = [*map(str.encode, number)]
+        encoded = [*map(str.encode, number_of)]
     except UnicodeEncodeError as error:
         wrong = short(error.object[error.start : error.end])
         raise ValueError(f"`{name}` must be text of whole characters, got {wrong}.") from error
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     keys = keys_of_texts(np.frombuffer(b"".join(encoded), np.uint8), ends)
-    names = name_keys(keys, number)
+    names = name_keys(keys, number_of)
     return Grouping(torch.as_tensor(keys[numbers], device=device), names)
 
 
 def name_keys(keys: Integers, texts: Iterable[str]) -> dict[int, str]:
-    """Return the texts, all different, of hashed keys; raise if two have one key."""
+    """Return the text of each key that is a hash; raise if two of the texts have one key."""
     is_hash = keys >= LIMIT
     hashes, hashed = keys[is_hash].tolist(), [*compress(texts, is_hash.tolist())]
     names = dict(zip(hashes, hashed, strict=True))
-    if len(names) < len(hashed):
+    if len(names) < len(hashed):  # a later text has replaced an earlier one
         pairs = ((text, names[key]) for key, text in zip(hashes, hashed, strict=True))
         raise _same_key(*next((text, other) for text, other in pairs if text != other))
     return names
 
 
 def join_names(names: Mapping[int, str], others: Mapping[int, str]) -> Mapping[int, str]:
-    """Return the texts of keys of both dicts, or raise if two texts have one key.
-
-    Where `others` has no new key, `names` itself is returned.
-    """
+    """Return the texts of the keys of both dicts, or `names` itself; raise if texts differ."""
     joined = names if others.keys() <= names.keys() else {**others, **names}
     if len(joined) < len(names) + len(others):  # some keys are in both
         for key, text in others.items():

@@ -1,7 +1,7 @@
 """Short descriptions of values for error messages, with a remedy for their type.
 
-Messages name arguments between backticks, `k` or `k=5`. Columns that users name are written by
-`as_column`, and rows by `as_row`, as the shell names options instead, and counts from 1.
+Messages name arguments between backticks, `k` or `k=5`. The command line names options instead, and
+counts rows from 1; so `as_column` writes the columns that users name, and `as_row` writes rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Characters per value. A message has at most two values and 300 characters.
+# The most characters of a value. A message has at most two values and 300 characters.
 _LONGEST = 72
 
-#: in messages for the shell, the mark that columns stand between until it prints them
+#: in messages for the command line, a mark before and after columns, which it replaces later
 SHELL_MARK = ContextVar("SHELL_MARK", default="")
 
 _repr = reprlib.Repr()
@@ -26,7 +26,7 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = _LONGEST
 
 
 def describe(value: object) -> str:
-    """Describe a value: dtype and shape of a tensor, also type of an array; else type and value."""
+    """Return dtype and shape of a tensor; type, dtype and shape of an array; or type and value."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {short(value.shape)}"
     kind = type(value).__name__
@@ -62,20 +62,20 @@ def _shape(value: object) -> str | None:
 
 
 def as_column(name: object) -> str:
-    """Return the name of a column between backticks, or for the shell between its marks."""
+    """Return the name of a column between backticks, or between marks for the command line."""
     mark = SHELL_MARK.get() or "`"
     return f"{mark}{name}{mark}"
 
 
 def as_row(number: Any, line: int = 0) -> str:
-    """Return what a message calls a row: its line and its number from 0; in the shell, only one."""
+    """Return the line and the number of a row, from 0; on the command line, only one of them."""
     if SHELL_MARK.get():
         return f"line {line:,}" if line else f"row {number + 1} (from 1)"
     return f"line {line:,}, row {number}" if line else f"row {number}"
 
 
 def wrong_cell(place: str, rule: str, column: str, value: str, remedy: str) -> ValueError:
-    """Return the error of a cell: where it is, what it must hold, what it holds, a remedy."""
+    """Return the error of a cell: its place, what it must hold and what it holds, and a remedy."""
     return ValueError(f"{place} must hold {rule} in {as_column(column)}, got {value}; {remedy}.")
 
 

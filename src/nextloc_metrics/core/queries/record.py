@@ -1,4 +1,4 @@
-"""A record: what metrics read of a batch, and the queries that it belongs to."""
+"""A record: the numbers that metrics read of a batch, and its queries."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data")
 
-# What the records of the updates that run now have made for their metrics, with the record, by its
-# `id`: a dataclass may have no hash. It is in no field of a record, so that a copy, a pickle or a
-# move to another device does not take it along.
-_MADE: dict[int, tuple[Record, dict[Hashable, Any]]] = {}
+# The results that `once` keeps for the records of updates that run now, with the record, by its
+# `id`, as a dataclass may have no hash. They are in no field of a record, so that a copy, a pickle
+# or a move to another device leaves them behind.
+_KEPT: dict[int, tuple[Record, dict[Hashable, Any]]] = {}
 
 
 class NotInRecordError(ValueError):
@@ -39,8 +39,8 @@ class Queries:
         counted: bool `[N]` (flat), False for queries skipped by `mask` or `ignore_index`.
         groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
             without a name. They are bool if they were.
-        extra: what a score of your own reads, `[N, *]`, by name.
-        names: the texts of those groups that are text, by name of the kind and by their keys.
+        extra: further tensors that a score of your own reads, `[N, *]`, by name.
+        names: the texts of groups that are text, by name of the kind and by key.
     """
 
     shape: torch.Size
@@ -51,7 +51,7 @@ class Queries:
 
 
 class Record:
-    """What metrics read of a batch: a dataclass of tensors with one row per query.
+    """The numbers that metrics read of a batch: a dataclass of tensors with one row per query.
 
     A subclass holds `queries` and its own numbers, and has a class method `read(batch, needs)`.
     """
@@ -60,7 +60,7 @@ class Record:
 
     @classmethod
     def read(cls, batch: Any, needs: Any) -> Self:
-        """Read the record of a `Batch`; `needs` is what the metrics read of it."""
+        """Read the record of a `Batch`; `needs` says what the metrics read of it."""
         raise NotImplementedError(f"{cls.__name__} must define `read`.")
 
     def require(self, needs: Any, reader: object) -> None:
@@ -175,12 +175,12 @@ class Record:
         return kinds[0]
 
     def once(self, key: Hashable, make: Callable[[], Data]) -> Data:
-        """Return what `make` returns; during an update it is called once for each key.
+        """Return the result of `make`, which during an update is called once for each key.
 
-        So metrics share what they read of a batch, such as scores or a list that is split by bin.
-        They must not change it. Outside of an update nothing is kept.
+        So metrics share results, such as scores, or a list that is split by bin. They must not
+        change them. Outside of an update, no result is kept.
         """
-        _, results = _MADE.get(id(self), (self, None))
+        _, results = _KEPT.get(id(self), (self, None))
         if results is None:
             return make()
         if key not in results:
@@ -211,28 +211,28 @@ class Records(dict[type[Record], Any]):
 
 @contextmanager
 def remembering(records: Iterable[Record]) -> Iterator[None]:
-    """Let `once` of the records keep what it makes until the block ends."""
-    begun = [record for record in records if id(record) not in _MADE]
+    """Let `once` of the records keep its results until the context ends."""
+    begun = [record for record in records if id(record) not in _KEPT]
     try:
         for record in begun:
-            _MADE[id(record)] = record, {}
+            _KEPT[id(record)] = record, {}
         yield
     finally:
         for record in begun:
-            _MADE.pop(id(record), None)
+            _KEPT.pop(id(record), None)
 
 
 def map_tensors(data: Data, function: Callable[[Tensor], Tensor]) -> Data:
     """Apply a function to all tensors of a dataclass, and of the dataclasses and dicts in it."""
     changed: dict[str, Any] = {}
-    for each in fields(data):  # type: ignore[arg-type]
-        value = getattr(data, each.name)
+    for name in (x.name for x in fields(data)):  # type: ignore[arg-type]
+        value = getattr(data, name)
         if isinstance(value, Tensor):
-            changed[each.name] = function(value)
+            changed[name] = function(value)
         elif isinstance(value, dict):
-            changed[each.name] = {
-                name: function(x) if isinstance(x, Tensor) else x for name, x in value.items()
+            changed[name] = {
+                x: function(y) if isinstance(y, Tensor) else y for x, y in value.items()
             }
         elif is_dataclass(value):
-            changed[each.name] = map_tensors(value, function)
+            changed[name] = map_tensors(value, function)
     return replace(data, **changed)  # type: ignore[type-var]

@@ -1,7 +1,7 @@
-"""Many texts at once: their bytes in words of eight, and the integers among them.
+"""Reads many texts at once: as words of eight bytes, and as integers where they are some.
 
-Texts are `data`, uint8, the bytes of all in UTF-8, one text after the other, and `ends`, int32 or
-int64 `[N + 1]`: where in `data` the first text begins, and where each ends, as in an Arrow array.
+Texts are two arrays, as in Arrow: `data`, uint8, has the bytes of all texts in UTF-8; `ends`, int32
+or int64 `[N + 1]`, is where in `data` the first text begins, and then where each text ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ends = NDArray[np.signedinteger[Any]]
 # Texts are read in blocks of this many, so that a block's arrays fit into the cache of a core.
 _BLOCK = 1 << 14
 
-# Bytes before the first text of a block and behind the last one: three words.
+# How many zeros stand before the first text of a block and after the last one: three words.
 _PADDING = 24
 
 # An integer of 64 bits has at most this many characters.
@@ -28,8 +28,8 @@ _LONGEST = 20
 
 _ZERO, _ONE, _MINUS, _BYTE = (np.uint64(x) for x in (*b"01-", 255))
 
-# Digits plus `_PAST_NINE`, or minus `_ZEROS`, do not carry and have no highest bit; the first other
-# byte has it in one of them.
+# A word of digits plus `_PAST_NINE`, and minus `_ZEROS`, does not carry, and no byte of the result
+# has its highest bit. The first byte that is no digit sets this bit in one of the two results.
 _ZEROS, _PAST_NINE, _HIGHEST = (np.uint64(0x0101010101010101 * x) for x in (48, 70, 128))
 
 _MASKS = np.array([(1 << 8 * number) - 1 for number in range(9)], dtype=np.uint64)
@@ -59,7 +59,7 @@ def blocks(data: Bytes, ends: Ends) -> Iterator[Block]:
 
 
 def lowest_bytes(numbers: Integers) -> Words:
-    """Return masks of the lowest bytes of words: no byte for numbers below 0, all from 8 on."""
+    """Return masks of so many lowest bytes of a word: none for numbers below 0, all from 8 on."""
     masks: Words = _MASKS[numbers.clip(0, 8)]
     return masks
 
@@ -80,30 +80,30 @@ def read_integers(data: Bytes, ends: Ends) -> tuple[Integers, Words, NDArray[np.
 
 
 def _integers_of(block: Block) -> tuple[Integers, Words, NDArray[np.bool_]]:
-    """Return what `read_integers` returns, for one block."""
+    """Read the integers of a block, in words of eight digits, the last of which ends a text."""
     words, starts, lengths = block[2:]
     is_negative = words[starts] & _BYTE == _MINUS
     leading, digits = words[starts + is_negative] & _BYTE, lengths - is_negative
-    may_be = (leading - _ONE < 9) | (leading == _ZERO) & (lengths == 1)
-    rows = np.flatnonzero(may_be & (digits > 0) & (lengths <= _LONGEST))
-    is_negative, digits, behind = is_negative[rows], digits[rows], (starts + lengths)[rows]
-    values = above = np.zeros(len(rows), np.uint64)
+    may_be_integer = (leading - _ONE < 9) | (leading == _ZERO) & (lengths == 1)
+    rows = np.flatnonzero(may_be_integer & (digits > 0) & (lengths <= _LONGEST))
+    is_negative, digits, ends = is_negative[rows], digits[rows], (starts + lengths)[rows]
+    values = before = np.zeros(len(rows), np.uint64)
     is_integer = np.ones(len(rows), bool)
-    for back in range(-8 * (-digits.max(initial=0) // 8), 0, -8):
-        unread = lowest_bytes(back - digits)
-        word = words[behind - back] & ~unread | _ZEROS & unread
+    for distance in range(-8 * (-digits.max(initial=0) // 8), 0, -8):  # to the end of the text
+        no_digit = lowest_bytes(distance - digits)
+        word = words[ends - distance] & ~no_digit | _ZEROS & no_digit
         is_integer &= (word + _PAST_NINE | word - _ZEROS) & _HIGHEST == 0
-        above, values = values, values * np.uint64(10**8) + _number(word)
-    is_integer &= values // np.uint64(10**8) == above  # 2^64 and more have lost bits
+        before, values = values, values * np.uint64(10**8) + _number(word)
+    is_integer &= values // np.uint64(10**8) == before  # numbers from 2^64 on have lost bits
     is_integer &= ~is_negative | (values <= 1 << 63)
     rows += block.rows.start
     return rows[is_integer], values[is_integer], is_negative[is_integer]
 
 
 def _number(digits: Words) -> Words:
-    """Return the number that the eight digits of each word write; the lowest byte has the first.
+    """Return the number that the eight digits of each word write; its lowest byte is the first.
 
-    Neighbours are joined: eight digits to four numbers up to 99, these to two, and these to one.
+    Neighbours are joined: eight digits become four numbers up to 99, then two, and then one.
     """
     numbers = digits - _ZEROS
     for bits, kept in ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0xFFFFFFFF)):

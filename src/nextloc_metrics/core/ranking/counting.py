@@ -20,8 +20,8 @@ from nextloc_metrics.core.ranking.target import Relevant, fill_slots, slots_of_s
 class TopCandidates:
     """The first candidates of a batch of queries: by score, tied ones by id.
 
-    So of a tied block that crosses rank `top`, the lowest ids are taken. `ids` holds -1 where there
-    is no candidate: read tables by `look_up`, not by indexing.
+    Of a tied block that crosses rank `top`, the lowest ids are taken. `ids` holds -1 where there is
+    no candidate: read tables by `look_up`, not by indexing.
 
     Attributes:
         top: the number of first ranks.
@@ -61,9 +61,9 @@ class TopCandidates:
         return cls(kept[0].top, *map(torch.cat, columns))
 
     @classmethod
-    def of_scores(cls, found: First, top: int) -> TopCandidates:
-        """Make it from the scores and ids of the first `top` candidates."""
-        scores, ids = found
+    def of_scores(cls, first: First, top: int) -> TopCandidates:
+        """Return the first `top` candidates, of their scores and ids."""
+        scores, ids = first
         is_ranked = scores != -torch.inf
         best = ids[:, 0].masked_fill(~(scores[:, 0] > -torch.inf), -1)  # a NaN compares false
         ids = ids.masked_fill(~is_ranked, -1)
@@ -71,12 +71,12 @@ class TopCandidates:
 
     @classmethod
     def of_lists(cls, lists: Tensor, top: int, blocks: Blocks | None = None) -> TopCandidates:
-        """Make it from lists of ids `[N, K]` and their tied blocks."""
+        """Return the first `top` candidates, of lists of ids `[N, K]` and their tied blocks."""
         ids = lists[:, :top].clone()
         above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
         if blocks is not None:
             above = blocks.above[:, :top]
-        # the list length; padding may also stand between ids
+        # padding may also stand between ids
         retrieved = (lists >= 0).sum(1).clamp(max=top)
         return cls(top, retrieved, ids[:, 0], ids, above)
 
@@ -93,29 +93,28 @@ class Blocks(NamedTuple):
         same = (scores[:, 1:] == scores[:, :-1]) & (lists[:, 1:] >= 0) & (lists[:, :-1] >= 0)
         if not must_not_sync(same) and not same.any():
             return None
-        place = torch.arange(lists.shape[1], device=lists.device).expand_as(lists)
+        position = torch.arange(lists.shape[1], device=lists.device).expand_as(lists)
         begins, ends = (torch.ones_like(lists, dtype=torch.bool) for _ in range(2))
         begins[:, 1:], ends[:, :-1] = ~same, ~same
-        above = place.where(begins, 0).cummax(1).values
-        last = place.where(ends, lists.shape[1]).flip(1).cummin(1).values.flip(1)
+        above = position.where(begins, 0).cummax(1).values
+        last = position.where(ends, lists.shape[1]).flip(1).cummin(1).values.flip(1)
         return cls(above, last - above + 1)
 
-    def at(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Return how many ids are above, and tied with, the ids at places `[N, M]`."""
-        listed = places.where(places < UNRETRIEVED, 0)
-        above, tied = (of.gather(1, listed) for of in self)
-        missing = places >= UNRETRIEVED
+    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return how many ids are above, and tied with, the ids at these positions `[N, M]`."""
+        missing = positions >= UNRETRIEVED
+        above, tied = (x.gather(1, positions.masked_fill(missing, 0)) for x in self)
         return above.masked_fill(missing, UNRETRIEVED), tied.masked_fill(missing, 1)
 
 
-def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
-    """Return rows of a table, and `fill` where an id is not known or not in the table."""
+def look_up(table: Tensor, ids: Tensor, is_candidate: Tensor, fill: float) -> Tensor:
+    """Return rows of a table, and `fill` where an id is no candidate, or not in the table."""
     if not isinstance(table, Tensor) or table.ndim == 0:
         raise TypeError(
             f"`table` must be a tensor with one row per location, {got('table', table)}."
         )
     table = table.to(ids.device)
-    in_table = known & (ids < len(table))
+    in_table = is_candidate & (ids < len(table))
     if not len(table):
         return table.new_full((*ids.shape, *table.shape[1:]), fill)
     rows = table[torch.where(in_table, ids, 0)]
@@ -138,10 +137,10 @@ _BEYOND = 1 << 39
 
 _Sorted = tuple[Tensor, Tensor]  # values and their positions before sorting
 
-# Longer lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
+# In longer lists, many repeats are an error: visit counts `[N, C]` repeat a few small numbers.
 LONGEST_UNCHECKED_LIST = 64
 
-# Up to this length an id is found by a linear search; beyond, by a binary search in sorted lists.
+# In lists up to this length, an id is found by a linear search, and else by a binary search.
 _SHORT_LIST = 32
 
 # At most 1 / _COPIED_SHARE of the scores, or _COPIED_ELEMENTS, are copied at once.
@@ -154,8 +153,8 @@ _RANKS_PER_COUNT = 6
 _MANY_CANDIDATES = 1 << 4
 
 
-class Found(NamedTuple):
-    """What a source found for relevant locations; `first` is None if no candidates were wanted."""
+class FoundRanks(NamedTuple):
+    """The ranks of relevant locations, and the first candidates if a metric reads any."""
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
     above: Tensor  #: int64 `[N, M]`, UNRETRIEVED for padding, and where the score is NaN or -inf
@@ -164,34 +163,34 @@ class Found(NamedTuple):
 
     @classmethod
     def of_counts(
-        cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, first: TopCandidates | None
-    ) -> Found:
-        """Make it from counts around the relevant locations' scores `[N, M]`, NaN for padding."""
-        unretrieved = ~(own > -torch.inf)  # a NaN compares false
+        cls, ids: Tensor, scores: Tensor, above: Tensor, tied: Tensor, first: TopCandidates | None
+    ) -> FoundRanks:
+        """Return the ranks of ids by counts around their scores `[N, M]`, NaN for padding."""
+        unretrieved = ~(scores > -torch.inf)  # a NaN compares false
         above = above.masked_fill(unretrieved, UNRETRIEVED)
         return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
 
     @classmethod
-    def cat(cls, parts: Sequence[Found]) -> Found:
-        """Concatenate what was found for several blocks of queries."""
+    def cat(cls, parts: Sequence[FoundRanks]) -> FoundRanks:
+        """Concatenate the ranks of several blocks of queries."""
         ids, above, tied, first = zip(*parts, strict=True)
         return cls(torch.cat(ids), torch.cat(above), torch.cat(tied), TopCandidates.cat(first))
 
 
-def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> Found:
+def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> FoundRanks:
     """Find the ranks of the relevant candidates in scores, floating `[N, C]`.
 
-    Only the first `depth` ranks matter, or all if it is None: without grades, relevant candidates
-    beyond them may be left out. The candidates on the first `top` ranks are kept.
+    Only the first `depth` ranks matter; None for all. Without grades, relevant candidates beyond
+    them may be left out. The candidates on the first `top` ranks are kept.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
-        return Found(*near, find_first(scores, top) if top else None)
+        return FoundRanks(*near, find_first(scores, top) if top else None)
     ids = relevant.ids
     relevant_scores = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
     above, tied, first = count_around(scores, relevant_scores, top)
     candidates = None if first is None else TopCandidates.of_scores(first, top)
-    return Found.of_counts(ids, relevant_scores, above, tied, candidates)
+    return FoundRanks.of_counts(ids, relevant_scores, above, tied, candidates)
 
 
 def find_first(scores: Tensor, top: int) -> TopCandidates:
@@ -199,10 +198,12 @@ def find_first(scores: Tensor, top: int) -> TopCandidates:
     return TopCandidates.of_scores(backends.choose(scores).first(scores, top), top)
 
 
-def count_around(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, First | None]:
-    """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
+def count_around(
+    scores: Tensor, relevant_scores: Tensor, top: int
+) -> tuple[Tensor, Tensor, First | None]:
+    """Count the candidates above and tied with `[N, M]` scores, and find the first `top` ones."""
     backend = backends.choose(scores)
-    above, tied, best = backend.survey(scores, own, top == 1)
+    above, tied, best = backend.survey(scores, relevant_scores, top == 1)
     if best is not None:
         ids = best[:, None]
         return above, tied, (scores.gather(1, ids), ids)
@@ -214,11 +215,11 @@ def _find_within(
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Find the relevant candidates on the first `depth` ranks, and their `above` and `tied`.
 
-    Candidates above or tied with them are on the first ranks too, except for ties with the last
-    rank. None if counting around all relevant candidates is faster.
+    The candidates above them are on these ranks, and so are those tied with them, unless they are
+    tied with the last rank. None if counting around all relevant candidates is faster.
     """
-    few = depth * _MANY_CANDIDATES <= scores.shape[1]
-    if not few or relevant.most * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
+    is_shallow = depth * _MANY_CANDIDATES <= scores.shape[1]
+    if not is_shallow or relevant.max_number * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
         return None
     backend = backends.choose(scores)
     first, _ = backend.first(scores, depth + 1)
@@ -231,13 +232,13 @@ def _find_within(
         retrieved = slots_of_sizes(retrieved.sum(1))
         ids = fill_slots(retrieved, ids.take(kept), -1)
         relevant_scores = fill_slots(retrieved, relevant_scores.take(kept), -1)
-    # count above and around each relevant score among the sorted scores of the first ranks
+    # count above and tied with each relevant score, among the sorted scores of the first ranks
     is_nan = first[:, :depth].isnan()
     ascending = -first[:, :depth].masked_fill(is_nan, torch.inf)
-    nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
-    above = torch.searchsorted(ascending, -relevant_scores).clamp_(min=nan)
+    num_nan = is_nan.sum(1, keepdim=True)  # NaN are above all scores, even above inf
+    above = torch.searchsorted(ascending, -relevant_scores).clamp_(min=num_nan)
     tied = torch.searchsorted(ascending, -relevant_scores, right=True).sub_(above)
-    crosses = retrieved & (relevant_scores == beyond)
+    crosses = retrieved & (relevant_scores == beyond)  # the tied block ends beyond the last rank
     if crosses.any():
         in_all = torch.zeros_like(ids[:, :1])
         rows = crosses.any(1).nonzero()[:, 0]
@@ -263,8 +264,8 @@ def flat_lists(preds: Tensor) -> Tensor:
 def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
     """Return the first rank minus 1 of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
 
-    Only the first `depth` ranks are searched; None for all. The values of `counted` rows, bool
-    `[N]`, are checked; None for no check.
+    Only the first `depth` ranks are searched; None for all. The lists of `counted` rows, bool
+    `[N]`, are checked; None checks none.
     """
     near = lists[:, :depth]
     by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
@@ -280,7 +281,7 @@ def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor
 
 
 def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:
-    """Raise if a row that is counted is no list of ids; other rows may hold anything."""
+    """Raise if a row that counts is no list of ids; other rows may hold anything."""
     if not lists.numel():
         return
     lowest = int(lists.amin())
@@ -296,7 +297,7 @@ def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) ->
         written = in_order >= 0
         repeats = (same & written[:, 1:]).sum(1)
         entries = written.sum(1)
-        is_long = entries > LONGEST_UNCHECKED_LIST  # others are padded to this width
+        is_long = entries > LONGEST_UNCHECKED_LIST  # shorter lists are padded to the width
         wrong_rows = (counted & is_long & (2 * repeats > entries)).nonzero()
         if wrong_rows.numel():
             row = int(wrong_rows[0])
@@ -307,7 +308,7 @@ def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) ->
             )
 
 
-def order_columns(found: Found, grades: Tensor | None) -> dict[str, Tensor | None]:
+def order_columns(found: FoundRanks, grades: Tensor | None) -> dict[str, Tensor | None]:
     """Sort columns by rank, equal ranks by descending grade; return a `Ranking`'s attributes."""
     ids, above, tied, _ = found
     if above.shape[1] > 1:
@@ -324,7 +325,7 @@ def order_columns(found: Found, grades: Tensor | None) -> dict[str, Tensor | Non
 
 
 def _among_relevant(above: Tensor) -> dict[str, Tensor]:
-    """Count the relevant locations of a row above, and tied with, each relevant location."""
+    """Count, for each relevant location of a query, the others above it and those tied with it."""
     relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
     counts = {"relevant_above": relevant_above, "relevant_tied": relevant_tied}
     most = above.shape[1]

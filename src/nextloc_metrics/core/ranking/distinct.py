@@ -1,4 +1,4 @@
-"""The different ranks of a batch, each as one query, and how often it occurs."""
+"""The different ranks of a batch, each as one query, with the number of queries that have it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nextloc_metrics.core.queries.arrays import must_not_sync
 from nextloc_metrics.core.queries.record import Queries
 from nextloc_metrics.core.ranking.ranking import Ranking
 
-#: with fewer scores of queries, or fewer queries for each rank, counting costs more than it saves
+#: with fewer scores, or fewer queries per rank, counting ranks takes longer than it saves
 FEWEST_SCORES = 1 << 16
 FEWEST_QUERIES_PER_RANK = 4
 
-#: ranks up to here have the same score wherever they are in a tensor
+#: the score of a rank up to this one does not depend on its position in a tensor
 MOST_RANKS = 1 << 17
 
 
@@ -25,8 +25,8 @@ class DistinctRanks(NamedTuple):
     """The ranks of a batch, each once.
 
     Attributes:
-        ranking: one query for each rank, for a location that is not retrieved, for a query without
-            a relevant location, and for one that is skipped.
+        ranking: one query for each rank, then one whose location is not retrieved, one without a
+            relevant location, and one that is skipped.
         times: int64 `[len(ranking)]`, how many queries of the batch equal each of these.
         row: int64 `[N]`, the row of `ranking` that each query of the batch equals.
     """
@@ -39,7 +39,7 @@ class DistinctRanks(NamedTuple):
 def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
     """Return the ranks of a batch of one relevant location per query, without ties.
 
-    None if a query has more than a rank, or if counting does not pay for `num_means` means.
+    None if a query has several ranks, or if counting takes longer than it saves for `num_means`.
     """
     if len(ranking.above) * num_means < FEWEST_SCORES or must_not_sync(ranking.above):
         return None
@@ -57,8 +57,8 @@ def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
     times = torch.bincount(row, minlength=skipped + 1)
     ranks = torch.arange(skipped + 1, device=row.device)
     counted = (times > 0) & (ranks < skipped)
-    of_one = torch.ones_like(ranks)
-    column = of_one[:, None]
+    ones = torch.ones_like(ranks)
+    column = ones[:, None]
     distinct = replace(
         ranking,
         above=ranks.masked_fill(ranks > last, UNRETRIEVED)[:, None],
@@ -66,7 +66,7 @@ def distinct_ranks(ranking: Ranking, num_means: int) -> DistinctRanks | None:
         relevant_above=torch.zeros_like(column),
         relevant_tied=column,
         relevant=torch.full_like(column, -1),
-        num_relevant=of_one.masked_fill(ranks == empty, 0),
+        num_relevant=ones.masked_fill(ranks == empty, 0),
         queries=Queries(ranks.shape, counted),
         first=None,
         scores=None,

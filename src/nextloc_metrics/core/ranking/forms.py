@@ -1,4 +1,4 @@
-"""Each form of predictions, and what is excluded: from a batch to the attributes of a `Ranking`."""
+"""The attributes of a `Ranking`, from a batch with predictions in any form; and excluded ids."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.queries.record import Queries
 from nextloc_metrics.core.ranking.counting import (
     Blocks,
-    Found,
+    FoundRanks,
     TopCandidates,
     check_lists,
     comparable,
@@ -36,7 +36,7 @@ from nextloc_metrics.core.ranking.scores_in_parts import (
 )
 from nextloc_metrics.core.ranking.target import Relevant, positive_columns, read_target
 
-# Bytes of scores that are copied at once.
+# How many bytes of scores are copied at once.
 _COPIED_BYTES = 1 << 22
 
 
@@ -92,16 +92,18 @@ def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -
     return ids
 
 
-def find_ranks_without(scores: Tensor, relevant: Relevant, excluded: Tensor, top: int) -> Found:
+def find_ranks_without(
+    scores: Tensor, relevant: Relevant, excluded: Tensor, top: int
+) -> FoundRanks:
     """Call `find_ranks` on copies of the scores in which excluded ids `[N, E]` score -inf."""
     rows = max(1, _COPIED_BYTES // (scores.element_size() * (scores.shape[1] + 1)))
     parts = []
     for start in range(0, max(1, len(relevant.ids)), rows):
         part = slice(start, start + rows)
         grades = None if relevant.grades is None else relevant.grades[part]
-        here = Relevant(relevant.ids[part], grades, relevant.counted[part])
-        parts.append(find_ranks(leave_out(scores[part], excluded[part]), here, None, top))
-    return Found.cat(parts)
+        of_part = Relevant(relevant.ids[part], grades, relevant.counted[part])
+        parts.append(find_ranks(leave_out(scores[part], excluded[part]), of_part, None, top))
+    return FoundRanks.cat(parts)
 
 
 def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
@@ -115,9 +117,9 @@ def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
 Attributes = dict[str, Any]
 
 
-def of_found(relevant: Relevant, found: Found, queries: torch.Size) -> Attributes:
+def of_found(relevant: Relevant, found: FoundRanks, queries: torch.Size) -> Attributes:
     """Return attributes with columns sorted by rank; `found` may omit relevant locations."""
-    most = relevant.most
+    most = relevant.max_number
     return {
         **order_columns(found, relevant.grades),
         "num_relevant": relevant.number,
@@ -127,7 +129,7 @@ def of_found(relevant: Relevant, found: Found, queries: torch.Size) -> Attribute
     }
 
 
-def _of_batch(batch: Batch, relevant: Relevant, found: Found, **others: Any) -> Attributes:
+def _of_batch(batch: Batch, relevant: Relevant, found: FoundRanks, **others: Any) -> Attributes:
     attributes = of_found(relevant, found, batch.preds.shape[:-1])
     return {**attributes, "ignore_index": batch.ignore_index, **others}
 
@@ -140,7 +142,7 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
     scores = comparable(batch.preds).reshape(-1, number)
     excluded = read_exclude(batch, relevant, number)
     depth = needs.depth
-    if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
+    if relevant.max_number == 1 or must_not_sync(scores) or excluded is not None:
         depth = None  # counting all ranks is as fast here
     if excluded is None:
         ranks = find_ranks(scores, relevant, depth, needs.top)
@@ -148,7 +150,7 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
         ranks = find_ranks_without(scores, relevant, excluded, needs.top)
         scores = leave_out(scores, excluded) if needs.within or needs.length else scores
     kept = scores if needs.within else None
-    length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
+    length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN have a rank
     return _of_batch(
         batch, relevant, ranks, num_candidates=number, depth=depth, scores=kept, length=length
     )
@@ -164,7 +166,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     excluded, scores = read_exclude(batch, relevant, None), batch.scores
     checked = relevant.counted if batch.validate_args else None
     if excluded is not None:
-        if checked is not None:  # before the removal, as repeats may remain
+        if checked is not None:  # ids are removed later, as that may leave mostly repeats
             check_lists(lists, checked)
         removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
         (lists, scores), checked = remove_from_lists(lists, removed, scores), None
@@ -174,7 +176,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     above, tied = (above, torch.ones_like(above)) if blocks is None else blocks.at(above)
     top = max(needs.top, needs.within)
     first = TopCandidates.of_lists(lists, top, blocks) if top else None
-    ranks = Found(relevant.ids, above, tied, first)
+    ranks = FoundRanks(relevant.ids, above, tied, first)
     length = (lists >= 0).sum(1) if needs.length else None
     return _of_batch(batch, relevant, ranks, depth=needs.depth, length=length)
 

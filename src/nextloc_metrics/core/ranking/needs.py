@@ -1,4 +1,4 @@
-"""What a metric reads of a record: one value, merged over metrics, checked by the record."""
+"""The parts of a record that a metric reads, as one value; values of several metrics are merged."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from nextloc_metrics.core.queries.checks import (
 
 @dataclass(frozen=True)
 class Needs:
-    """What a metric reads of a record beyond the ranks; `a | b` serves both metrics.
+    """The parts of a record that a metric reads beyond the ranks; `a | b` is for two metrics.
 
     Attributes:
         top: the number of first ranks whose candidates are read.
         depth: the number of first ranks in which relevant locations are looked for; None for all.
         length: whether the number of ranked candidates is read.
-        within: the number of first ranks whose candidates are counted, which takes their ids or the
-            scores of all candidates.
+        within: the number of first ranks whose candidates are counted, by their ids or the scores
+            of all candidates.
         groups: whether a score or tally reads `record.groups`.
-        target: whether the relevant locations are read; without, `update(preds)` takes no target.
+        target: whether the relevant locations are read; if not, `update(preds)` takes no target.
 
     Example:
         >>> Needs(top=3, depth=3) | Needs(length=True, depth=5)
@@ -44,7 +44,7 @@ class Needs:
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
         for name, check in _CHECKS.items():
-            if (value := getattr(self, name)) is not getattr(type(self), name):  # the default
+            if (value := getattr(self, name)) is not getattr(type(self), name):  # no default
                 object.__setattr__(self, name, check(name, value))
 
     def __or__(self, other: Needs) -> Needs:
@@ -72,7 +72,7 @@ _CHECKS: dict[str, Check] = {
 
 def merge_needs(needs: Iterable[Needs]) -> Needs:
     """Return the needs of several metrics."""
-    every = list(needs)
-    if {*map(type, every)} == {Needs}:  # needs of a user's own record may have no hash
-        every = [*dict.fromkeys(every)]
-    return reduce(or_, every) if every else Needs()
+    distinct = list(needs)
+    if {*map(type, distinct)} == {Needs}:  # the needs of a user's record may have no hash
+        distinct = [*dict.fromkeys(distinct)]
+    return reduce(or_, distinct) if distinct else Needs()

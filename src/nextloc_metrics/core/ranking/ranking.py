@@ -1,4 +1,4 @@
-"""The ranks of the relevant locations: everything that a ranking metric needs from a batch."""
+"""The record of ranks: all that a ranking metric needs of a batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nextloc_metrics.core.queries.checks import INTEGERS, check_from_zero
 from nextloc_metrics.core.queries.messages import got, short
 from nextloc_metrics.core.queries.record import NotInRecordError, Queries, Record
 from nextloc_metrics.core.ranking import forms
-from nextloc_metrics.core.ranking.counting import Found, TopCandidates, find_first, look_up
+from nextloc_metrics.core.ranking.counting import FoundRanks, TopCandidates, find_first, look_up
 from nextloc_metrics.core.ranking.forms import check_blocks, read_ranks
 from nextloc_metrics.core.ranking.needs import Needs
 from nextloc_metrics.core.ranking.scores_in_parts import check_embeddings
@@ -236,7 +236,7 @@ class Ranking(Record):
         tied: Array | None = None,
         missing: int = 0,
     ) -> Ranking:
-        """Use given ranks, for metrics that need no ids of candidates.
+        """Make a ranking of ranks, for metrics that need no ids of candidates.
 
         Args:
             ranks: integer `[N]`, one relevant location per query, or `[N, M]`; 1 is the best. All
@@ -262,7 +262,7 @@ class Ranking(Record):
         above, sizes = read_ranks(ranks, tied, num_candidates, missing)
         ids = torch.arange(above.shape[1], device=above.device).expand_as(above)
         counted = torch.ones_like(above[:, 0], dtype=torch.bool)
-        relevant, counts = Relevant(ids, None, counted), Found(ids, above, sizes, None)
+        relevant, counts = Relevant(ids, None, counted), FoundRanks(ids, above, sizes, None)
         ranking = cls.of_found(relevant, counts, counted.shape)
         ranking.num_candidates, ranking.has_ids = num_candidates, False
         check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
@@ -274,8 +274,8 @@ class Ranking(Record):
         return cls(**read(batch, needs))
 
     @classmethod
-    def of_found(cls, relevant: Relevant, found: Found, queries: torch.Size) -> Ranking:
-        """Make a ranking from `found`, which may omit locations, for queries of a shape."""
+    def of_found(cls, relevant: Relevant, found: FoundRanks, queries: torch.Size) -> Ranking:
+        """Make a ranking of `found`, which may omit locations; `queries` is their shape."""
         return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
@@ -323,7 +323,7 @@ class Ranking(Record):
             )
         if not must_not_sync(self.tied) and not (self.tied > 1).any():
             return self
-        if self.above.shape[1] == 1:  # the location is the last of its block, or the first
+        if self.above.shape[1] == 1:  # one location, which is first or last in its block
             above = self.above + (self.tied - 1) if ties == "pessimistic" else self.above
             return replace(self, above=above, tied=torch.ones_like(above))
         retrieved = self.above < UNRETRIEVED
@@ -459,10 +459,7 @@ class Ranking(Record):
 
 
 def _kept(top: int) -> int:
-    """Return how many candidates are kept: one more tells whether a tied block crosses rank `top`.
-
-    Decile metrics leave such a block out.
-    """
+    """Return how many candidates are kept: with one more, a block that crosses `top` is seen."""
     return top + 1 if type(top) is int and top > 0 else top
 
 

@@ -1,8 +1,7 @@
-"""Scores that do not exist as one tensor: chunks of an embedding table, or shards of candidates.
+"""Ranks by scores that are not in one tensor: chunks of an embedding table, shards of candidates.
 
-The last bits of a matrix product depend on the shapes of the matrices and on the column. So the
-score of a row that must tie exactly, with itself or with equal rows, is computed once and written
-to every column with an equal row.
+The last bits of a matrix product depend on the shapes of the matrices and on the column. Equal rows
+of a table must tie exactly, so their score is computed once and written to all their columns.
 """
 
 import math
@@ -20,15 +19,15 @@ from nextloc_metrics.core.queries.checks import check_positive, or_none
 from nextloc_metrics.core.queries.messages import describe, got, short
 from nextloc_metrics.core.ranking.counting import (
     First,
-    Found,
+    FoundRanks,
     TopCandidates,
     count_around,
     find_in_lists,
     merge_top,
 )
 
-# Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
-# the cache.
+# How many scores a chunk has without `chunk_size`: enough for an efficient matrix product, and few
+# enough for the cache.
 _CHUNK_ELEMENTS = 1 << 21
 
 # The chunks' best candidates are merged when they exceed 1 / _KEPT_SHARE of a chunk's scores.
@@ -37,7 +36,7 @@ _KEPT_SHARE = 1 << 3
 # Buffer rows are aligned: a product into unaligned rows takes a quarter longer.
 _ALIGNMENT = 1 << 5
 
-# The first bytes of a row, which differ for nearly all different rows.
+# How many first bytes of a row are hashed first; different rows hardly ever share all of them.
 _KEY_BYTES = 8
 
 # An odd factor: multiplying a hash by it modulo 2^64 loses no information.
@@ -65,7 +64,7 @@ def find_ranks_in_products(
     excluded: Tensor | None,
     chunk_size: int | None,
     top: int,
-) -> Found:
+) -> FoundRanks:
     """Find the ranks of the relevant locations, and the `top` first candidates, by dot products.
 
     `queries` are floating `[N, D]`, `ids` int64 `[N, M]` and `excluded` `[N, E]`, padded with -1.
@@ -84,7 +83,7 @@ def find_ranks_in_products(
         part = slice(start, start + rows)
         left_out = None if excluded is None else excluded[part]
         parts.append(_find_in_block(queries[part], table, ids[part], left_out, repeats, step, top))
-    return Found.cat(parts)
+    return FoundRanks.cat(parts)
 
 
 def _find_in_block(
@@ -95,8 +94,9 @@ def _find_in_block(
     repeats: tuple[Tensor, Tensor],
     step: int,
     top: int,
-) -> Found:
-    """Return what `find_ranks_in_products` returns, for queries whose scores fit into memory."""
+) -> FoundRanks:
+    """Do what `find_ranks_in_products` does, for few queries: a chunk of their scores fits."""
+    # the columns of rows that must tie exactly, and their scores, overwrite those of the chunks
     columns, exact, relevant_scores = _exact_scores(queries, table, ids, repeats)
     if excluded is not None:
         is_excluded = find_in_lists(excluded, ids, None, None) < UNRETRIEVED
@@ -125,15 +125,15 @@ def _find_in_block(
         if _KEPT_SHARE * len(firsts) * top > step:
             firsts = [merge_top(firsts, top)]
     candidates = TopCandidates.of_scores(merge_top(firsts, top), top) if top else None
-    return Found.of_counts(ids, relevant_scores, above, tied, candidates)
+    return FoundRanks.of_counts(ids, relevant_scores, above, tied, candidates)
 
 
 def _exact_scores(
     queries: Tensor, table: Embeddings, ids: Tensor, repeats: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return columns that must tie exactly, their scores, and the scores of `ids`, NaN for -1.
+    """Return the columns of `ids` and of all repeated rows, their scores, and the scores of `ids`.
 
-    The columns are the ids and all repeated rows. Equal rows have one score, computed once.
+    Equal rows have one score, which is computed once. The scores of -1 are NaN.
     """
     relevant = ids.clamp(min=0)
     columns = torch.unique(torch.cat([relevant.flatten(), repeats[0]]))
@@ -158,7 +158,7 @@ def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
     begins[1:] = key[1:] != key[:-1]
     block = begins.cumsum(0) - 1
     lowest = order[begins][block]
-    # compare the rows: a NaN equals nothing, and different rows may share a hash
+    # rows with one hash are compared, as they may differ; a row with a NaN equals no row
     equal = (rows[order] == rows[lowest]).all(1)
     repeated = torch.zeros_like(block).index_add_(0, block, equal.long())[block] > 1
     kept = equal & repeated
@@ -215,11 +215,12 @@ def check_embeddings(
 
 def find_ranks_in_shards(
     scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
-) -> tuple[int, Found]:
+) -> tuple[int, FoundRanks]:
     """Find the ranks of the relevant locations among the candidates of all processes.
 
-    `scores` are floating `[N, C_local]`, of this process' candidates from `offset` on, and `ids`
-    int64 `[N, M]` among all candidates, -1 for padding. Return also the number of all candidates.
+    `scores`, floating `[N, C_local]`, are those of this process' candidates, from `offset` on, and
+    `ids`, int64 `[N, M]`, are ids of all candidates, -1 for padding. The number of all candidates
+    is returned, too.
     """
     num_local = scores.shape[-1]
     if num_local == 0:
@@ -229,13 +230,13 @@ def find_ranks_in_shards(
     relevant_scores = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [relevant_scores, is_here]
     if top:
-        _, _, first_here = count_around(scores, scores[:, :0], top)
-        assert first_here is not None  # `top` is not 0
-        missing = 0, top - first_here[1].shape[1]
-        columns.append(pad(first_here[0], missing, value=-torch.inf))
-        columns.append(pad(first_here[1] + offset, missing))
-    # float64 holds every score and id exactly, so that one message suffices; its last two rows are
-    # the first id and the number of candidates
+        _, _, local_first = count_around(scores, scores[:, :0], top)
+        assert local_first is not None  # `top` is not 0
+        missing = 0, top - local_first[1].shape[1]
+        columns.append(pad(local_first[0], missing, value=-torch.inf))
+        columns.append(pad(local_first[1] + offset, missing))
+    # float64 holds every score and id exactly, so that one message is enough; its last two rows are
+    # `offset` and the number of candidates of the process
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
     message[-2], message[-1] = offset, num_local
     gathered = _all_gather(message, process_group)
@@ -257,7 +258,7 @@ def find_ranks_in_shards(
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
-    return number, Found.of_counts(ids, relevant_scores, counts[0], counts[1], first)
+    return number, FoundRanks.of_counts(ids, relevant_scores, counts[0], counts[1], first)
 
 
 def _check_slices(slices: list[list[int]]) -> int:

@@ -1,4 +1,4 @@
-"""Conversion of every accepted form of `target` to padded ids of the relevant locations."""
+"""Conversion of `target`, in any of its forms, to padded ids of the relevant locations."""
 
 from dataclasses import dataclass
 
@@ -27,8 +27,8 @@ class Relevant:
         return (self.ids >= 0).sum(1)
 
     @property
-    def most(self) -> int:
-        """Return M."""
+    def max_number(self) -> int:
+        """M, a bound on the number of relevant locations per query."""
         return self.ids.shape[1]
 
 
@@ -55,7 +55,7 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
             _check_relevance(relevance, counted)
         ids, grades = positive_columns(relevance, None if mask is None else counted)
         padded = True
-    # the ids of bool and floating targets were padded here: their -1 is never `ignore_index`
+    # bool and floating targets have no ids of their own: -1 is padding there, not `ignore_index`
     if ignore_index is not None and (ignore_index >= 0 or has_ids):
         ignored = ids == ignore_index
         ids = ids.masked_fill(ignored, -1)
@@ -74,7 +74,7 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
 def _with_grades(
     ids: Tensor, grades: Tensor, batch: Batch, counted: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sort ids and their grades by id; an id that has grade 0 or is repeated becomes -1."""
+    """Sort ids and their grades by id; an id becomes -1 if its grade is 0 or it is a repeat."""
     if grades.shape != batch.target.shape or grades.is_complex():
         raise ValueError(
             "`grades` must be numbers in the shape of `target`, got "
@@ -92,7 +92,7 @@ def _with_grades(
 
 
 def slots_of_sizes(sizes: Tensor) -> Tensor:
-    """Return bool `[N, M]`, the first `sizes[i]` of row i True; M is the largest size, or 1."""
+    """Return bool `[N, M]`: true for the first `sizes[i]` of row i; M is the largest size, or 1."""
     longest = max(1, int(sizes.max())) if len(sizes) else 1
     return torch.arange(longest, device=sizes.device) < sizes[:, None]
 
@@ -129,14 +129,14 @@ def counted_by(mask: Tensor | None, queries: torch.Size, device: torch.device) -
 
 
 def counted_labels(batch: Batch) -> Tensor:
-    """Return which queries count, bool `[N]`, where each has one label, which may be ignored."""
+    """Return which queries count, bool `[N]`, where each query has one label."""
     counted = counted_by(batch.mask, batch.preds.shape, batch.preds.device)
     ignored = batch.ignore_index
     return counted if ignored is None else counted & (batch.target.flatten() != ignored)
 
 
 def positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Return the columns with values above 0, padded with -1, and these values where graded."""
+    """Return the columns of values above 0, padded with -1, and these values if they are grades."""
     graded = relevance.is_floating_point()
     num_queries, num_candidates = relevance.shape
     positive = relevance > 0 if graded else relevance
@@ -155,6 +155,7 @@ def positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor,
 
 
 def _check_form(batch: Batch, num_candidates: int | None) -> None:
+    """Raise if `target` has a wrong type, device or shape."""
     preds, target = batch.preds, batch.target
     if not isinstance(target, Tensor) or target.is_complex():
         raise TypeError(
@@ -187,7 +188,7 @@ def _check_form(batch: Batch, num_candidates: int | None) -> None:
 
 
 def _check_not_relevance(ids: Tensor, num_candidates: int | None) -> None:
-    """Raise if a row as wide as the scores holds zeros and ones only: 0/1 relevance as integers."""
+    """Raise if ids are only 0 and 1 and as many as candidates: such integers are relevance."""
     if num_candidates != ids.shape[1] or num_candidates == 1:
         return
     wrong_rows = ((ids == 0) | (ids == 1)).all(1).nonzero()
@@ -231,7 +232,7 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
 
 
 def _remedy(ids: Tensor, lowest: int, num_candidates: int | None) -> str:
-    """Return what to do about ids that are out of range; `lowest` is the lowest that counts."""
+    """Return what to do about ids that are out of range; `lowest` is the lowest id that counts."""
     column = "`torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)`"
     if lowest >= 0:
         unseen = f"; count locations that training never saw as misses: {column} adds one id for "

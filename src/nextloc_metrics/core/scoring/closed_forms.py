@@ -1,4 +1,4 @@
-"""Scores that are no `Formula`: closed forms on tied blocks; the package `scoring` has the symbols.
+"""Scores that no `Formula` can write, as closed forms on tied blocks; `scoring` has the symbols.
 
 `L` is the length of a ranking, the number of its candidates.
 """
@@ -17,7 +17,7 @@ from nextloc_metrics.core.scoring.weights import between
 def first_rank(ranking: Ranking) -> Tensor:
     """Return the expected rank of the first relevant location: A + (e + 1) / (r + 1).
 
-    It is L + 1 if no relevant location is retrieved, infinite if the ranking does not hold L.
+    It is L + 1 if no relevant location is retrieved, and infinite then if L is not known.
     """
     above, tied, relevant = (x[:, 0] for x in (ranking.above, ranking.tied, ranking.relevant_tied))
     rank = above.double() + (tied + 1).double() / (relevant + 1)
@@ -44,8 +44,8 @@ def rank_biased_precision(ranking: Ranking, p: float, k: int | None = None) -> T
 def auc(ranking: Ranking, others: Tensor) -> Tensor:
     """Return the share of pairs, relevant and other, in the right order; ties count half.
 
-    Of J `others`, int64 `[N]`, A - R are above and e - r tied with a relevant one. One that is not
-    retrieved is below all of them.
+    Of J `others`, int64 `[N]`, A - R are above a relevant one, and e - r are tied with it. A
+    relevant one that is not retrieved is below all others.
     """
     above, tied = ranking.above - ranking.relevant_above, ranking.tied - ranking.relevant_tied
     right = ((others[:, None] - above).double() - tied.double() / 2).clamp(min=0)
@@ -57,30 +57,30 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
     """Sum P(stop at rank) / rank over the first k ranks, for a user who reads down the ranking.
 
     A candidate of grade g stops the user with probability s = (2^g - 1) / 2^G, with G =
-    `max_grade`. In a tied block the order is random: the probability of going on after q of its e
-    ranks is the mean over the numbers t of relevant ones among them, hypergeometric, of the mean
-    product of t of the block's 1 - s.
+    `max_grade`. In a tied block the order is random. The number t of relevant ones on the first q
+    of its e ranks is hypergeometric; if it is t, the user goes on with the mean probability over
+    all choices of t of the block's relevant ones, each the product of their 1 - s.
     """
     last = min(k, max(1, ranking.num_candidates or k))
     grades = ranking.gains.double().nan_to_num(nan=0.0).clamp(0, max_grade)
     stops = torch.expm1(grades * math.log(2)) * 2.0**-max_grade
     total = torch.zeros(len(ranking), dtype=torch.float64, device=ranking.device)
-    reaches = torch.ones_like(total)  # the probability of reaching the block
-    onward = torch.ones_like(total)  # that of going on after the block's relevant ones so far
-    # mean products of t of the block's 1 - s
+    reaches = torch.ones_like(total)  # the probability that the user reaches the block
+    onward = torch.ones_like(total)  # and that of going on after the block's relevant ones so far
+    # column t has the mean product over all choices of t of the block's 1 - s
     products = torch.zeros(len(ranking), last + 1, dtype=torch.float64, device=ranking.device)
     products[:, 0] = 1
-    fewer = torch.arange(last + 1, device=ranking.device).double()
+    chosen = torch.arange(last + 1, device=ranking.device).double()
     ranks = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
     for column in range(ranking.above.shape[1]):
         above, tied, before, number = (x[:, column] for x in ranks)
         retrieved = above < UNRETRIEVED
         go_on = 1 - stops[:, column]
-        inside = (column - before + 1).clamp(min=1).double()  # how many of the block were added
+        inside = (column - before + 1).clamp(min=1).double()  # how many of the block are added
         onward = onward * torch.where(retrieved, go_on, 1.0)
-        longer = torch.nn.functional.pad(products[:, :-1], (1, 0)) * go_on[:, None]
-        share = (fewer / inside[:, None]).clamp(max=1)
-        products = (1 - share) * products + share * longer
+        with_this_one = torch.nn.functional.pad(products[:, :-1], (1, 0)) * go_on[:, None]
+        share = (chosen / inside[:, None]).clamp(max=1)  # the share of choices with this one
+        products = (1 - share) * products + share * with_this_one
         ends = retrieved & (column - before + 1 == number)
         # a block with one relevant location adds s (H(A + m) - H(A)) / e
         start, end = above.clamp(max=last), (above + tied).clamp(max=last)
@@ -92,24 +92,24 @@ def expected_reciprocal_rank(ranking: Ranking, k: int, max_grade: float = 1.0) -
         total = total + torch.where(ends, reaches * score, 0.0)
         reaches = torch.where(ends, reaches * onward, reaches)
         onward = torch.where(ends, 1.0, onward)
-        fresh = torch.zeros_like(products)
-        fresh[:, 0] = 1
-        products = torch.where(ends[:, None], fresh, products)
+        of_new_block = torch.zeros_like(products)
+        of_new_block[:, 0] = 1
+        products = torch.where(ends[:, None], of_new_block, products)
     return total
 
 
 def _of_several(last: int, above: Tensor, tied: Tensor, number: Tensor, products: Tensor) -> Tensor:
-    """Return what a block with several relevant locations adds."""
+    """Return the sum that a block with several relevant locations adds, if the user reaches it."""
     above, tied, number = (x.double()[:, None] for x in (above, tied, number))
-    drawn = torch.zeros_like(products)  # the probability of t relevant ones among the first q
+    drawn = torch.zeros_like(products)  # the probability of t relevant ones on the first q ranks
     drawn[:, 0] = 1
     seen = torch.arange(products.shape[1], device=products.device).double()
     reaches, total = torch.ones_like(above[:, 0]), torch.zeros_like(above[:, 0])
     for q in range(1, last + 1):
         left = (tied - q + 1).clamp(min=1)
-        next_one = ((number - seen).clamp(min=0) / left).clamp(max=1)
-        moved = torch.nn.functional.pad((drawn * next_one)[:, :-1], (1, 0))
-        drawn = drawn * (1 - next_one) + moved
+        is_relevant = ((number - seen).clamp(min=0) / left).clamp(max=1)  # probability at rank q
+        moved = torch.nn.functional.pad((drawn * is_relevant)[:, :-1], (1, 0))
+        drawn = drawn * (1 - is_relevant) + moved
         goes_on = row_sum(drawn * products)
         counts = (q <= tied[:, 0]) & (above[:, 0] + q <= last)
         total = total + torch.where(counts, (reaches - goes_on) / (above[:, 0] + q), 0.0)

@@ -1,4 +1,4 @@
-"""The formulas of scores, and what evaluates them; the package `scoring` has the symbols."""
+"""The formulas of scores, and their evaluation; the package `scoring` has the symbols."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -47,13 +47,13 @@ Divisor = Literal[
 # The divisors of scores whose weights are multiplied by gains.
 _OF_GAINS = ("ideal", "full ideal", "gains", "best gains")
 
-# Float64 elements of a temporary tensor: half a megabyte on the CPU, enough to fill a device.
+# The most float64 numbers of a temporary tensor: half a megabyte on the CPU; enough for a device.
 _NUMBERS, _NUMBERS_ON_DEVICES = 1 << 16, 1 << 22
 
-# A bound on the number of candidates where it is not read from the device.
+# A bound on the number of candidates, where reading it would wait for the device.
 _MOST_CANDIDATES = 1 << 31
 
-# How the parts of a formula are written.
+# The text of each part of a formula.
 _NAMES = {
     "count": "1",
     "harmonic": "1 / rank",
@@ -105,7 +105,7 @@ class Formula(NamedTuple):
 
     @property
     def needs(self) -> Needs:
-        """What the score reads of a ranking."""
+        """The parts of a ranking that the score reads."""
         first = self.k if self.k is not None and self.over == "retrieved" else 0
         return Needs(top=first, depth=self.k)
 
@@ -182,16 +182,16 @@ def _evaluate_one(ranking: Ranking, formulas: tuple[Formula, ...]) -> Tensor | N
 def _constants(
     formulas: tuple[Formula, ...], num_candidates: int | None, device: torch.device
 ) -> list[Tensor] | None:
-    """Return what `for_one_relevant` returns on a device; columns have a row per formula."""
+    """Return the constants of `for_one_relevant` on a device; columns have a row per formula."""
     constants = for_one_relevant(formulas, num_candidates)
     if constants is None:
         return None
-    _, *columns = (torch.from_numpy(one).to(device)[:, None] for one in constants)
+    _, *columns = (torch.from_numpy(x).to(device)[:, None] for x in constants)
     return [table_of_sums(device), *columns]
 
 
 def _check_weight(formula: Formula) -> None:
-    """Raise for a sum of precisions with other weights, whose mean over orders is not known."""
+    """Raise for a sum of precisions with a weight for which no mean over orders is known."""
     if formula.of == "precision" and formula.weight != "harmonic":
         raise ValueError(
             f"`weight` must be 'harmonic' for `of='precision'`, got {short(formula.weight)}."
@@ -199,7 +199,7 @@ def _check_weight(formula: Formula) -> None:
 
 
 def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
-    """Return the divisor of a formula, for every query; None for 1."""
+    """Return the divisor of a formula for every query, or a number for all; None for 1."""
     over, k, number = formula.over, formula.k, ranking.num_relevant
     if over == "n":
         return number.clamp(min=1)
@@ -213,8 +213,8 @@ def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
         return (number.double() + float(k)) / 2
     if over == "retrieved":
         return ranking.top_candidates(k).retrieved.clamp(min=1, max=min(k, UNRETRIEVED))
-    most = _most_relevant(ranking)
-    cut = min(k, most) if over in ("ideal", "best gains") else most
+    bound = _most_relevant(ranking)
+    cut = min(k, bound) if over in ("ideal", "best gains") else bound
     if ranking.grades is None:
         gains = (torch.arange(cut, device=number.device) < number[:, None]).double()
     else:
@@ -231,15 +231,14 @@ def for_one_relevant(
 ) -> tuple[Any, Any, Any, Any] | None:
     """Return the constants of formulas for one relevant location per query, as NumPy arrays.
 
-    They are the table of summed weights; and for each formula the last rank, the start of its
-    weight in the table, and the divisor. None if ranks exceed the table or a divisor varies.
+    These are the table of summed weights, and for each formula the last rank, the start of its
+    weight in the table, and the divisor. None if the table is too short, or a divisor varies.
     """
     for formula in formulas:
         _check_weight(formula)
     last = [_last(formula.k, num_candidates) for formula in formulas]
-    if max(last, default=0) > TABLE_LENGTH or any(
-        formula.over == "retrieved" for formula in formulas
-    ):
+    varies = any(formula.over == "retrieved" for formula in formulas)
+    if varies or max(last, default=0) > TABLE_LENGTH:
         return None
     start = [row_start(formula.weight) for formula in formulas]
     of_k = {"k": lambda k: float(k), "(n + k) / 2": lambda k: (1 + float(k)) / 2}
@@ -340,7 +339,7 @@ def f1(ranking: Ranking, k: int) -> Tensor:
 def _gains(ranking: Ranking, gain: Gain) -> Tensor:
     """Return the gains of graded locations, by column, float64."""
     assert ranking.grades is not None
-    # without validation a grade may be infinite, and NaN or negative in a Ranking made by hand
+    # an unchecked grade may be infinite; in a Ranking made by hand, it may be NaN or negative
     grades = gains = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
     if gain == "exponential":  # 2^grade - 1, divided by a power of two, so that it stays finite
         scale = grades.amax(1, keepdim=True).floor()
@@ -348,26 +347,26 @@ def _gains(ranking: Ranking, gain: Gain) -> Tensor:
         # below 1 the difference loses digits; below 2^-53 it loses all of them
         small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
         gains = torch.where(grades < 1, small, large)
-    # divided by a power of two per query, which cancels exactly, no sum overflows
+    # a division by a power of two per query cancels exactly in the score, and no sum overflows
     highest = gains.amax(1, keepdim=True)
     mantissa, _ = torch.frexp(highest)
     return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
 
 
 def _most_relevant(ranking: Ranking) -> int:
-    """Return a bound on the number of relevant locations per query, dropped columns included."""
-    most = ranking.most_relevant
-    return ranking.above.shape[1] if most is None else most
+    """Return a bound on the number of relevant locations per query, with dropped columns."""
+    bound = ranking.most_relevant
+    return ranking.above.shape[1] if bound is None else bound
 
 
 def _retrieved(ranking: Ranking) -> Ranking:
     """Drop the columns in which no query has a retrieved location: they score 0."""
     if ranking.above.shape[1] == 1 or not len(ranking.above) or must_not_sync(ranking.above):
         return ranking
-    most = max(1, int((ranking.above.amin(0) < UNRETRIEVED).sum()))
+    width = max(1, int((ranking.above.amin(0) < UNRETRIEVED).sum()))
     names = ["above", "tied", "relevant_above", "relevant_tied", "relevant"]
     names += [] if ranking.grades is None else ["grades"]
-    return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
+    return replace(ranking, **{name: getattr(ranking, name)[:, :width] for name in names})
 
 
 def _last(k: int | None, num_candidates: int | None) -> int:
@@ -376,7 +375,7 @@ def _last(k: int | None, num_candidates: int | None) -> int:
 
 
 def _ends(ranking: Ranking, last: int) -> tuple[Tensor, Tensor]:
-    """Return the ranks before each tied block, and through its end, both cut at `last`."""
+    """Return the number of ranks before each tied block, and up to its end, both at most `last`."""
     return ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)
 
 
@@ -388,7 +387,7 @@ def _of_first_block(
     first = tied, relevant, (ends[1] - ends[0])[:, 0], above
     if weight == "count":
         width = blocks.above.shape[1]  # temporary elements per query
-        of_several = partial(_any_of_several, most=width)
+        of_several = partial(_any_of_several, max_relevant=width)
     else:
         width, of_several = SUMMED_RANKS, partial(_first_weight, last=last, weight=weight)
     if must_not_sync(score):
@@ -403,10 +402,10 @@ def _of_first_block(
 
 
 def _any_of_several(
-    tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor, most: int
+    tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor, max_relevant: int
 ) -> Tensor:
     """Return the probability that one of several relevant ones is on the first ranks."""
-    number = most if must_not_sync(tied) else int(relevant.max())
+    number = max_relevant if must_not_sync(tied) else int(relevant.max())
     step = torch.arange(number, device=tied.device)
     missed = (tied - within).double()[:, None].sub(step).clamp_(min=0)
     missed.div_(tied.double()[:, None].sub(step).clamp_(min=1))

@@ -1,4 +1,4 @@
-"""Sums of weights over ranks, from tables up to rank 131,072, and computed beyond.
+"""Sums of weights over ranks: from tables up to rank 131,072, and by expansions beyond.
 
 H(x) = 1 + 1/2 + ... + 1/x, and L(x) = the sum over p = 1..x of 1/log2(p + 1).
 """
@@ -21,7 +21,7 @@ _WEIGHTS = get_args(Weight)
 #: the largest rank in the tables
 TABLE_LENGTH = 1 << 17
 
-#: ranks of a tied block that are summed one by one if several of its locations are relevant
+#: so many first ranks of a tied block are summed one by one if several locations are relevant
 SUMMED_RANKS = 1 << 8
 
 # Nodes and weights of Gauss-Legendre on [0, 1]; `torch.compile` does not trace `leggauss`.
@@ -33,10 +33,7 @@ _SMALLEST_IN_SERIES = 16
 
 
 def between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
-    """Sum the weights of the ranks from `start` + 1 to `end`; `last` is the largest end.
-
-    `weight` is not `"count"`, whose sum is `end - start`.
-    """
+    """Sum the weights of the ranks `start` + 1 to `end`, which is at most `last`; not `"count"`."""
     if last <= TABLE_LENGTH:
         return _tabled_between(weight, start, end)
     tabled = _tabled_between(weight, start.clamp(max=TABLE_LENGTH), end.clamp(max=TABLE_LENGTH))
@@ -57,7 +54,7 @@ def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
 
 
 def _harmonic_beyond_table(x: Tensor, y: Tensor) -> Tensor:
-    """Return H(y) - H(x), with an error of at most 2^-48; a state has steps of 2^-32."""
+    """Return H(y) - H(x), with an error of at most 2^-48; states round to 2^-32."""
     return torch.where(y - x == 1, 1 / y, torch.digamma(y + 1) - torch.digamma(x + 1))
 
 
@@ -94,7 +91,7 @@ def first_of_several(
     chance = relevant / tied  # the probability of q = 1
     summed = min(SUMMED_RANKS, 1 << (longest - 1).bit_length())
     rank = torch.arange(1, summed + 1, device=above.device).double()
-    # the factors from the probability of one q to that of the next
+    # factors from the probability of a q to the probability of the next q
     missed = (tied - relevant + 1)[:, None] - rank
     missed = missed.clamp_(min=0) / (tied[:, None] - rank).clamp_(min=1)
     chances = torch.cat([torch.ones_like(chance)[:, None], missed[:, :-1]], 1).cumprod(1)
@@ -114,7 +111,7 @@ def first_of_several(
 def _add_beyond(
     total: Tensor, summand: Callable[[Tensor], Tensor], last: Tensor, longest: int
 ) -> Tensor:
-    """Add the sum of a smooth function from 257 to `last`, an integral corrected at its ends."""
+    """Add the sum of a smooth function over 257 to `last`: its integral, corrected at the ends."""
     nodes, weights = _quadrature(total.device).T
     end = last[:, None] + 0.5
     start = SUMMED_RANKS + 0.5
@@ -128,14 +125,15 @@ def _add_beyond(
     return total - slopes / 24
 
 
-def _chance_of_none(size: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """Return C(x - 1 - t, s) / C(x - 1, s), with x, s, t = `size`, `one`, `other`, also fractional.
+def _chance_of_none(size: Tensor, drawn: Tensor, avoided: Tensor) -> Tensor:
+    """Return C(x - 1 - t, s) / C(x - 1, s), with x, s, t = `size`, `drawn`, `avoided`.
 
-    It is the probability that `one` random elements of `size` - 1 avoid `other` given ones. For
-    fractions it is G(x - s) G(x - t) / (G(x) G(x - s - t)) with the gamma function G, by Stirling's
-    expansion in an order without cancellation; 0 where x - s - t is not positive.
+    It is the probability that `drawn` random elements of `size` - 1 have none of `avoided` ones. It
+    is defined for fractions, too, as G(x - s) G(x - t) / (G(x) G(x - s - t)) with the gamma
+    function G, by Stirling's expansion in an order without cancellation; it is 0 where x - s - t is
+    not positive.
     """
-    few, many = torch.minimum(one, other), torch.maximum(one, other)
+    few, many = torch.minimum(drawn, avoided), torch.maximum(drawn, avoided)
     left = size - few - many
     logarithm = (
         few * torch.log1p(-many / size)
@@ -148,7 +146,7 @@ def _chance_of_none(size: Tensor, one: Tensor, other: Tensor) -> Tensor:
 
 
 def _beyond_stirling(x: Tensor) -> Tensor:
-    """Return log(G(x)) minus Stirling's (x - 1/2) log(x) - x + log(2 pi) / 2."""
+    """Return log(G(x)) minus Stirling's formula (x - 1/2) log(x) - x + log(2 pi) / 2."""
     inverse = 1 / (x * x)
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / x
     main = (x - 0.5) * torch.log(x) - x + math.log(2 * math.pi) / 2

@@ -1,8 +1,8 @@
-"""What holds the rows, Dask, Ray or Spark; and processes that share files.
+"""Counting on the engine that holds the rows, Dask, Ray or Spark, or in processes that share files.
 
-In come rows, a function that counts a partition, and one that merges counts; out come the counts of
-all rows, as bytes. A file per engine has `names` and `fold`; it is imported when rows are of its
-type. This room imports `files`. Begin with `fold`.
+Rows come in, with a function that counts a partition and one that merges counts; the counts of all
+rows go out, as bytes. A file per engine has `names`, `peek` and `fold`; it is imported when rows
+are of its type. This room imports `files`. Begin with `fold`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nextloc_metrics.report.files.roles import Roles
 from nextloc_metrics.report.files.table_source import TableSource
 from nextloc_metrics.report.files.tables import TableRows
 
-#: By the start of the module of a type, and its name: the engine.
+#: the engine of a type, by the start of its module and its name
 _ENGINES = {
     ("dask", "DataFrame"): "dask",
     ("dask_expr", "DataFrame"): "dask",
@@ -41,10 +41,10 @@ def engine_of(rows: Any) -> ModuleType | None:
 
 
 def open_rows_of(source: TableSource, names: Roles, **further: Any) -> TableRows:
-    """Open a table without rows that tells how all partitions are read.
+    """Open a table without rows, as which all partitions are then read.
 
-    It is opened as a table that has the types of the rows, the first of them, and, where targets
-    may be lists, all distinct targets, which one pass finds on the workers. `further` is as for
+    What columns hold is learned from their types, the first rows and, where targets may be lists,
+    from all distinct targets, which one pass finds on the workers. `further` is as for
     `open_source`.
     """
     rows = source.rows
@@ -62,7 +62,7 @@ def open_rows_of(source: TableSource, names: Roles, **further: Any) -> TableRows
             table = partition.concat([table, partition.table_of_bytes(targets)])
             opened = TableRows(table, names, **row_options, reader=reader)
             for part in opened.source.parts(names.all):
-                opened.look_at(part)
+                opened.note_targets(part)
     empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 
@@ -72,8 +72,8 @@ def count(
 ) -> bytes:
     """Count all rows on the engine that holds them; the bytes are the same for any partitions.
 
-    Each partition is read as `opened`, of `open_rows_of`. `each` returns what it counts in rows,
-    also in none; `merge` is as for `fold`.
+    `opened` is from `open_rows_of`. `each` returns the counts of some rows, or of none; `merge` is
+    as for `fold`.
     """
     count_partition = partial(partition.count_rows, rows=opened, count=each)
     return fold(rows, opened.names.all, count_partition, merge) or each(opened)
@@ -82,15 +82,15 @@ def count(
 def fold(
     rows: Any, columns: Sequence[str], count: Callable[[Any], bytes], merge: partition.Merge
 ) -> bytes:
-    """Count the partitions on the engine that holds the rows, and merge what was counted.
+    """Count the partitions on the engine that holds the rows, and merge the counts.
 
     The counts are the same for any partitions, and empty if there is no row.
 
     Args:
-        rows: rows of which `engine_of` knows the engine.
+        rows: rows whose type `engine_of` knows.
         columns: the columns that are read.
-        count: returns what it counts in a `pyarrow.Table` that has rows.
-        merge: makes one of several such counts, in any order.
+        count: returns the counts of a `pyarrow.Table` that has rows.
+        merge: adds up several such counts, in any order.
     """
     engine: Any = engine_of(rows)
     guarded = partial(partition.guard_count, count=count)

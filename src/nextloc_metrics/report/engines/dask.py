@@ -27,7 +27,7 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
 def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each partition and merge the counts, on the scheduler of Dask's configuration."""
     selected = rows[list(columns)]
-    # delayed once, they are not sent with each task
+    # a function that is delayed once is not sent again with each task
     call, count_one, merge_some = delayed(_call), delayed(count), delayed(merge)
     level = [call(count_one, part) for part in selected.to_delayed()]
     while len(level) > 1:
@@ -36,8 +36,8 @@ def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes
     return level[0].compute()  # type: ignore[no-any-return]
 
 
-def _call(function: Any, of: Any) -> Any:
-    return function(of)
+def _call(function: Any, argument: Any) -> Any:
+    return function(argument)
 
 
 def _head(frame: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What one partition adds, as bytes: distinct targets, counts, or an error."""
+"""The work on one partition, whose result is bytes: distinct targets, counts, or an error."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from nextloc_metrics.report.files.opening import pa, pc
 from nextloc_metrics.report.files.sources import Stream, table_of
 from nextloc_metrics.report.files.tables import TableRows
 
-#: Parts that one task merges.
+#: the number of parts that one task merges
 FAN_IN = 8
 
-#: Turns a partition, a `pyarrow.Table` or a data frame of pandas, into a part; empty without rows.
+#: a function from a partition, a `pyarrow.Table` or a frame of pandas, to a part; b"" without rows
 Count: TypeAlias = Callable[[Any], bytes]
-#: Makes one part of several, in any order.
+#: a function that makes one part of several, in any order
 Merge: TypeAlias = Callable[[Sequence[bytes]], bytes]
 
-# An error is a part: engines would try the rows again, and hide the error in one of their own.
+# An error is returned as a part: if it were raised, engines would try again, and then hide it.
 _COUNTS, _ERROR = b"+", b"-"
 _ERRORS = {error.__name__: error for error in (TypeError, ValueError)}
 
@@ -31,7 +31,7 @@ def guard_count(partition: Any, count: Callable[[Any], bytes]) -> bytes:
 
 
 def guard_merge(parts: Sequence[bytes], merge: Merge) -> bytes:
-    """Merge parts; of errors, the first in alphabetical order stays, whichever came first."""
+    """Merge parts; of several errors, the first in alphabetical order stays, in any order."""
     full = [part for part in parts if part] or [b""]
     if errors := [part for part in full if part.startswith(_ERROR)]:
         return min(errors)
@@ -39,7 +39,7 @@ def guard_merge(parts: Sequence[bytes], merge: Merge) -> bytes:
 
 
 def open_part(part: bytes) -> bytes:
-    """Return what was counted, or raise its error."""
+    """Return the counts of a part, or raise its error."""
     if part.startswith(_ERROR):
         name, message = json.loads(part[1:])
         raise _ERRORS[name](message)
@@ -61,7 +61,7 @@ def as_table(partition: Any) -> Any:
 
 
 def find_targets(table: Any, name: str) -> bytes:
-    """Return rows that have the distinct targets of all rows, and whether a row has several."""
+    """Return rows with all distinct targets, and one that has several or none, if there is any."""
     column = plain(table[name])
     if not is_list(column.type):
         return table_to_bytes(pa.table({name: column.unique()}))
@@ -72,7 +72,7 @@ def find_targets(table: Any, name: str) -> bytes:
 
 
 def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
-    """Merge what `find_targets` returned."""
+    """Merge results of `find_targets`."""
     return find_targets(concat([table_of_bytes(part) for part in parts]), name)
 
 
@@ -82,7 +82,7 @@ def rows_of(table: Any, name: str) -> Stream:
 
 
 def count_rows(table: Any, rows: TableRows, count: Callable[[TableRows], bytes]) -> bytes:
-    """Return what is counted in a `pyarrow.Table`, which is read as other rows."""
+    """Return the counts of a `pyarrow.Table`, which is read in the same way as `rows`."""
     return count(rows.of_source(rows_of(table, "a partition")))
 
 
@@ -101,7 +101,7 @@ def table_of_bytes(data: bytes) -> Any:
 
 
 def concat(tables: Sequence[Any]) -> Any:
-    """Return the rows of all tables, whose types and columns may differ in width and number."""
+    """Return the rows of all tables; a column may be missing or have a narrower type in some."""
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

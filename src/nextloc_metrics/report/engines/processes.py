@@ -1,4 +1,4 @@
-"""What a process does: count its share of the files, on one thread."""
+"""Processes that share the files of a table; each counts on one thread."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import torch
 from nextloc_metrics.core.queries.messages import SHELL_MARK
 
 Share = TypeVar("Share")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread, and then as many as before.
+    """Let PyTorch use one thread within the context.
 
-    A part of a table is counted in operations of some milliseconds. After each, several threads
-    would spin until the last is done, which on a busy machine takes longer than the operation.
+    Rows of a table are counted in operations of some milliseconds. With several threads, all wait
+    for the last one after each operation; on a busy machine this takes longer than the operation.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -33,20 +33,20 @@ def one_thread() -> Iterator[None]:
 
 
 def divide(files: Sequence[str], workers: int) -> list[list[str]]:
-    """Divide files into at most `workers` shares, each of files that follow each other."""
+    """Divide files into at most `workers` shares of consecutive files."""
     number = min(workers, len(files))
     bounds = [len(files) * i // number for i in range(number + 1)]
     return [list(files[start:end]) for start, end in pairwise(bounds)]
 
 
-def run(count: Callable[[Share], Found], shares: Sequence[Share], workers: int) -> list[Found]:
+def run(count: Callable[[Share], Result], shares: Sequence[Share], workers: int) -> list[Result]:
     """Return `count(share)` for each share, in this order, from at most `workers` processes."""
-    afresh, number = get_context("spawn"), min(workers, len(shares))  # no thread survives a fork
-    with ProcessPoolExecutor(number, afresh, _begin, (SHELL_MARK.get(),)) as pool:
+    spawn, number = get_context("spawn"), min(workers, len(shares))  # a fork would lose threads
+    with ProcessPoolExecutor(number, spawn, _begin, (SHELL_MARK.get(),)) as pool:
         return list(pool.map(count, shares))
 
 
 def _begin(mark: str) -> None:
-    """Use one thread, and make messages for who reads those of the first process."""
+    """Use one thread, and the same mark in messages as the first process."""
     torch.set_num_threads(1)
     SHELL_MARK.set(mark)

@@ -24,7 +24,7 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
 
 
 def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
-    """Count each block and merge the counts, where Ray is connected to."""
+    """Count each block and merge the counts, on the cluster that Ray is connected to."""
 
     def count_block(block: pa.Table) -> pa.Table:
         return _pack(count(_without_tensors(block)))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from nextloc_metrics.report.engines.partition import Count, Merge
 
-# Partitions of the first step of merging.
+# The number of partitions in the first step of merging.
 _FIRST = 16
 
 

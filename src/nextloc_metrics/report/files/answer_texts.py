@@ -1,4 +1,4 @@
-"""Answers of a language model in text: each becomes a list of ids, or why it has none."""
+"""Answers of a language model in text: each becomes a list of ids, or an outcome without one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ import torch
 
 from nextloc_metrics.core.queries.answers import NAMES, UNSEEN, Answers
 from nextloc_metrics.core.queries.arrays import pad_rows
-from nextloc_metrics.core.queries.checks import (
-    check_bool,
-    check_choice,
-    check_positive,
-    or_none,
-)
+from nextloc_metrics.core.queries.checks import check_bool, check_choice, check_positive, or_none
 from nextloc_metrics.core.queries.hashing import unknown_numbers
 from nextloc_metrics.core.queries.messages import short
 from nextloc_metrics.report.files import texts as forms
@@ -63,7 +58,7 @@ class Reader:
         self.rule = "; ".join([title, *options, f"{len(names):,} ids ({digest})", UNSEEN])
 
     def _make_form(self, names: Sequence[str]) -> tuple[Callable[[str], forms.Items], str]:
-        """Return what reads a text, and its name for the card."""
+        """Return the function that reads a text, and its name for the card."""
         form, knows, title = self.form, self._knows, str(self.form)
         reads: dict[str, Callable[[str], forms.Items]] = {
             "json": partial(forms.by_json, self.key, self.take),
@@ -90,10 +85,10 @@ class Reader:
         return self._as_name(name) in self._numbers
 
     def read(self, texts: Iterable[Any]) -> Answers:
-        """Read texts; None, or NaN, is no text."""
+        """Read texts; None and NaN are missing texts."""
         numbers, size = self._numbers, len(self._numbers)
         flat, lengths, outcomes = array("q"), array("q"), array("q")
-        others: dict[str, int] = {}
+        invented: dict[str, int] = {}
         for row, text in enumerate(texts):
             is_missing = text is None or type(text).__name__ == "NAType" or text != text
             if not is_missing and not isinstance(text, str):
@@ -105,22 +100,22 @@ class Reader:
             for name in map(self._as_name, items[: self.k]):
                 number = numbers.get(name)
                 if number is None:
-                    number = others.setdefault(name, size + len(others))
+                    number = invented.setdefault(name, size + len(invented))
                 flat.append(number)
-        # the number of a name that is no id does not depend on the other texts
-        number_of = np.concatenate([np.arange(size), unknown_numbers(others, size)])
-        of_all = np.array(lengths, np.int64)
-        ranked = of_all.clip(0, self.k)
-        width = max(1, int(ranked.max(initial=0)))
-        preds = pad_rows(number_of[np.array(flat, np.int64)], ranked, -1, width)
-        read = [torch.from_numpy(x) for x in (preds, np.array(outcomes, np.int64), of_all)]
+        # a name that is no id has a hash as its number, which does not depend on other texts
+        final_numbers = np.concatenate([np.arange(size), unknown_numbers(invented, size)])
+        num_items = np.array(lengths, np.int64)
+        num_ranked = num_items.clip(0, self.k)
+        width = max(1, int(num_ranked.max(initial=0)))
+        preds = pad_rows(final_numbers[np.array(flat, np.int64)], num_ranked, -1, width)
+        read = [torch.from_numpy(x) for x in (preds, np.array(outcomes, np.int64), num_items)]
         return Answers(read[0], read[1], read[2], size, self.rule)
 
     def _read_one(self, text: str) -> forms.Items:
         """Return the names in a text, or its outcome."""
-        is_there = self.after is None or self.after in text
+        has_mark = self.after is None or self.after in text
         text = text.rpartition(self.after)[2] if self.after else text
-        items = self._read(text) if is_there else forms.NO_LIST
+        items = self._read(text) if has_mark else forms.NO_LIST
         if items == forms.NO_LIST:
             return forms.UNREADABLE if text.strip() else "empty"
         is_clean = isinstance(items, str) or {*map(type, items)} <= {str, int}
@@ -128,7 +123,7 @@ class Reader:
 
 
 def reader_of(ids: Any, options: Any) -> Reader:
-    """Return what reads the answers of a table, with a dict of options of `read_answers`."""
+    """Return the reader of the answers of a table; `options` are those of `read_answers`."""
     names = [x.name for x in fields(Reader)][1:]
     named = options if isinstance(options, Mapping) else [options]
     if wrong := [short(x) for x in named if x not in names]:
@@ -221,6 +216,7 @@ def _names_of(ids: Any) -> list[str]:
 
 
 def _pattern_of(pattern: Any) -> re.Pattern[str]:
+    """Return a compiled pattern; raise if it is none."""
     try:
         return re.compile(pattern)
     except re.error as error:

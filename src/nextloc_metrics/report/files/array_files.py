@@ -1,4 +1,4 @@
-"""Arrays in files, `.npy`, `.npz` and what `torch.save` wrote: scores stay arrays, lists a table.
+"""Reads arrays in files of `.npy`, `.npz` and `torch.save`: scores as arrays, lists as a table.
 
 No object is unpickled. A `.npy` and tensors are memory-mapped.
 """
@@ -30,14 +30,14 @@ from nextloc_metrics.report.files.opening import (
 )
 from nextloc_metrics.report.files.roles import Roles
 
-# what users call the arrays of these names
+# other names that users give to the arrays of predictions and targets
 _NAMES = {"logits": "preds", "scores": "preds", "labels": "target"}
 
 
 def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] | None) -> Any:
-    """Return scores and what is beside them, by the names of `evaluate`; or lists, as a table.
+    """Return scores and the arrays beside them, by the names of `evaluate`; or lists, as a table.
 
-    `roles` has the name of each array. The targets may be in another file; those of `.npy` are.
+    `roles` has the name of each array. The targets may be in another file, and are for `.npy`.
     """
     roles.refuse("a file of arrays or tensors, a row per query")
     if suffix_of(find_files(path)[0]) == ".npy":
@@ -51,7 +51,7 @@ def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] |
         targets = _load(truth, readers | {"preds": as_tensor})
         held |= {columns["target"]: targets["preds"]} if [*targets] == ["preds"] else targets
     if missing := next((x for x in readers if x not in held), None):
-        names = missing, *(x for x, of in _NAMES.items() if of == missing)
+        names = missing, *(x for x, y in _NAMES.items() if y == missing)
         hint = "; `truth` names a file of targets" if missing == columns["target"] else ""
         raise ValueError(
             f"{path} must hold an array named {' or '.join(map(repr, names))}, got "
@@ -64,7 +64,7 @@ def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] |
     _check(path, held[preds], columns["target"], held)
     if are_lists:
         exclude = columns.get("exclude")
-        if exclude is not None and held[exclude].dtype == torch.bool:  # one per location
+        if exclude is not None and held[exclude].dtype == torch.bool:  # a flag per location
             flags = held[exclude]
             held[exclude] = torch.where(flags, torch.arange(flags.shape[-1]), -1)
         table = pa.table({x: as_arrow(np.asarray(y)) for x, y in held.items()})
@@ -76,7 +76,7 @@ def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] |
         )
     if not len(held[preds]):
         warnings.warn(f"{path} should hold rows, got none; all values are NaN.", stacklevel=4)
-    if mask is not None:  # may be 0 and 1
+    if mask is not None:  # the values may be 0 and 1
         column = {mask: as_arrow(np.asarray(held[mask]))}
         held[mask] = read_mask(FilePart(str(path), range(len(held[mask])), column), mask)
     kinds = {x: held[x].numpy() if isinstance(held[x], Tensor) else held[x] for x in roles.groups}
@@ -84,6 +84,7 @@ def open_arrays(path: Any, truth: Any, roles: Roles, vocabulary: Sequence[Any] |
 
 
 def _check(path: Any, answers: Tensor, target: str, held: Mapping[str, Any]) -> None:
+    """Raise if an array has a wrong type or shape; `held` has all arrays by name."""
     is_scores, relevant = answers.is_floating_point(), held[target]
     is_empty = is_scores and answers.shape[1:] == (0,)
     if answers.ndim != 2 or is_empty or not (is_scores or is_integer(answers)):
@@ -105,9 +106,9 @@ def _check(path: Any, answers: Tensor, target: str, held: Mapping[str, Any]) -> 
 
 
 def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """Return arrays of files by name, joined; that of a file of one is `preds`.
+    """Return the arrays of files by name, joined; an array without a name is `preds`.
 
-    Numbers are tensors, also those of a list of batches, and text and dates are lists of text.
+    Numbers become tensors, also those in a list of batches; text and dates become lists of text.
     """
     parts: dict[str, list[Any]] = {}
     for file in find_files(path):
@@ -129,9 +130,9 @@ def _load(path: Any, readers: Mapping[str, Callable[[str, Any], Any]]) -> dict[s
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{file} must hold arrays, tensors or lists: {error}") from error
     return {
-        name: of[0] if len(of) == 1
-        else torch.cat(of) if isinstance(of[0], Tensor) else [*chain.from_iterable(of)]
-        for name, of in parts.items()
+        name: x[0] if len(x) == 1
+        else torch.cat(x) if isinstance(x[0], Tensor) else [*chain.from_iterable(x)]
+        for name, x in parts.items()
     }  # fmt: skip
 
 
@@ -143,10 +144,10 @@ def load_array(file: str | Path) -> Any:
 
 @contextmanager
 def _opened(file: str) -> Iterator[Mapping[str, Any]]:
-    """Open what a file holds by name; errors of NumPy and PyTorch advise to unpickle."""
+    """Open the arrays of a file by name, with our errors: those of NumPy advise to unpickle."""
     kind = suffix_of(file)
     try:
-        if kind == ".npz":  # opened here, as NumPy leaves a file open that is no archive
+        if kind == ".npz":  # opened here, because NumPy does not close a file that is no archive
             with open(file, "rb") as raw, np.load(raw, allow_pickle=False) as packed:
                 yield packed
         elif kind == ".npy":

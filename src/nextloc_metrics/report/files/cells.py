@@ -1,8 +1,9 @@
-"""What a cell holds: the keys of ids, or scores, in real lists, alone, or in text of either.
+"""What the cells of a column hold: the keys of ids, or scores, each alone or in lists.
 
-This is the one place that types cells. An id is its own key, as in `core.queries.keys`: an integer
-is itself, and other text has a hash, so that no cell depends on another one. In CSV and JSON, whose
-cells have no types, text that looks like a number written otherwise, or like a gap, is no id.
+This is the one place that types cells. Each id has a key, as in `core.queries.keys`: an integer is
+its own key, and the key of other text is a hash. So no cell depends on another one. Cells of CSV
+and JSON have no types; there, text that looks like a missing value or like a number in another form
+than the usual one is no id.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.core.queries.keys import LIMIT, key_of_other, keys_of_texts, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, hashed_keys, keys_of_texts, read_keys
 from nextloc_metrics.core.queries.messages import as_column, short
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
 from nextloc_metrics.report.files.texts import scan_python
@@ -27,22 +28,22 @@ OnError = Literal["raise", "miss"]
 
 # Integers of 64 bits have up to 19 digits; 18 always fit. pandas writes integers beside a missing
 # value as 373.0, which is exact up to 2^53.
-SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
-WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
-# What CSV has where a value is missing or infinite: no target, unless a vocabulary has it.
+_SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
+# Texts of CSV for a missing or infinite value. They are no ids, unless a vocabulary has them.
 MISSING = frozenset(
     ("nan", "NaN", "NAN", "inf", "Inf", "INF", "infinity", "Infinity", "None", "null", "NULL", "NA",
      "N/A", "<NA>", "NaT")
 )  # fmt: skip
-# Arrow's expressions: digits such as 01 may be a name; any other way to write a number is none.
+# Expressions of Arrow. Digits such as 01 may be a name; a number in any other form is no name.
 _DIGITS = "^(?:[0-9]+|-[1-9][0-9]*)$"
 _SPACE = r"[\s\pZ\x{85}]*"
 _NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
 _QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
 _NUL = r"(?s:[^\x00]*\x00.*)"
-_OBJECT = r"(?s:\{\s*(?:[\"'].*)?\})"  # of JSON, whose values are text here, or of Python
+_OBJECT = r"(?s:\{\s*(?:[\"'].*)?\})"  # an object of JSON, or a dict of Python, in text
 _PADDED = f"{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}"
-_ODD = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
+_SUSPECT = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
 
 
 #: what to do about a number below zero
@@ -58,23 +59,23 @@ class CellReading(NamedTuple):
     """How cells are read.
 
     Attributes:
-        are_scores: whether they hold scores, and no ids.
+        are_scores: whether cells hold scores instead of ids.
         untyped: whether all cells are text, as in CSV and JSON, so that `7` may be a number.
-        separator: what separates the ids of text without brackets; None takes it as one id.
+        separator: the mark between ids in text without brackets; None reads such text as one id.
         may_be_list: whether text that begins with `[` is a list.
-        known: names that are ids in CSV and JSON although they look like a number or like a gap.
-        tuples: whether `(1, 2)` is a list; where targets are written so, it is a name.
+        accepted: texts that are ids of CSV and JSON although they look like numbers or gaps.
+        reads_tuples: whether text such as `(1, 2)` is a list; it is a name if targets look so.
         pads: negative integers that pad; in a column of text with a type, others are names.
-        are_keys: whether integers are keys that were read.
-        texts: a dict that gets the text of each key that is a hash; None for none.
+        are_keys: whether integers are keys already.
+        texts: a dict that gets the text of each key that is a hash; None collects no texts.
     """
 
     are_scores: bool = False
     untyped: bool = False
     separator: str | None = None
     may_be_list: bool = True
-    known: frozenset[str] = frozenset()
-    tuples: bool = False
+    accepted: frozenset[str] = frozenset()
+    reads_tuples: bool = False
     pads: frozenset[int] = frozenset([-1])
     are_keys: bool = False
     texts: dict[int, str] | None = None
@@ -94,8 +95,8 @@ class CellReading(NamedTuple):
 class Cells:
     """The values of all cells, one after the other.
 
-    `values` are keys, int64, or scores, and `lengths` the numbers of each cell. A cell that cannot
-    be read is `bad` and has no values; `lists` marks lists.
+    `values` are keys, int64, or scores, and `lengths` how many of them each cell has. A cell that
+    cannot be read is `bad` and has no values; `lists` tells which cells are lists.
     """
 
     values: Any
@@ -111,7 +112,7 @@ class Cells:
 
     @property
     def rows(self) -> Any:
-        """The cell of each value."""
+        """The number of the cell that each value is in."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
     def numbered(self, numbers: Any, wrong: Any) -> Cells:
@@ -119,7 +120,7 @@ class Cells:
         return replace(self, values=numbers).without(wrong)
 
     def without(self, wrong: Any) -> Cells:
-        """Make the cells bad that hold a wrong value, and drop the values of bad cells."""
+        """Return the cells where each that holds a wrong value is bad and has no values."""
         if not wrong.any():
             return self
         rows, bad = self.rows, self.bad.copy()
@@ -140,7 +141,7 @@ def _unwrapped(column: Any) -> Any:
 
 
 def undecoded(column: Any) -> Any:
-    """Return an Arrow array without chunks, extension and runs; a dictionary of text stays."""
+    """Return an Arrow array without chunks, extension and runs; it may be a dictionary of text."""
     column = _unwrapped(column)
     is_dictionary = pa.types.is_dictionary(column.type)
     return plain(column) if is_dictionary and not is_text(column.type.value_type) else column
@@ -179,7 +180,7 @@ def filtered(values: Any, keep: Any) -> Any:
 
 
 def convert(values: Any, reading: CellReading) -> tuple[Any, Any]:
-    """Return what Arrow values are, keys or scores, and which of them are wrong."""
+    """Return the keys or scores of Arrow values, and which of the values are wrong."""
     types, missing = pa.types, as_numpy(values.is_null())
     if types.is_null(values.type):
         values = values.cast(pa.float64() if reading.are_scores else pa.int64())
@@ -194,11 +195,11 @@ def convert(values: Any, reading: CellReading) -> tuple[Any, Any]:
         keys_of_numbers, names = read_keys("ids", numbers)
         reading.name(names, names.values())
         keys = keys_of_numbers.numpy()
-        if numbers.min(initial=0) < -LIMIT:  # no hash makes an id of it
+        if numbers.min(initial=0) < -LIMIT:  # a hash would make an id of a negative number
             keys = np.where(numbers < -LIMIT, -2, keys)
         return keys, missing
-    of_text = kind.value_type if types.is_dictionary(kind) else kind
-    if is_text(of_text) and not reading.are_scores:
+    kind_of_value = kind.value_type if types.is_dictionary(kind) else kind
+    if is_text(kind_of_value) and not reading.are_scores:
         keys, wrong = keys_of_text(values, reading)
         return keys, wrong | missing
     raise _WrongTypeError(
@@ -218,18 +219,15 @@ def keys_of_arrow(text: Any) -> Any:
 
 
 def keys_of_text(text: Any, reading: CellReading, in_list: bool = False) -> tuple[Any, Any]:
-    """Return the key of each text of Arrow, and which are no ids; equal ones are read once.
-
-    In a list, text that looks like a number written otherwise, or like a gap, is a name.
-    """
+    """Return the keys of text, and which texts are no ids; in a list, suspect text is a name."""
     encoded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
     distinct = plain(encoded.dictionary)
     keys = _keys_of_distinct(distinct, reading, True)
     wrong = np.zeros(len(keys), bool)
     if reading.untyped and not in_list:
-        for i in np.flatnonzero(is_odd(distinct)):
-            if (written := distinct[i].as_py()) not in reading.known:
-                number = whole_of(written)
+        for i in np.flatnonzero(is_suspect(distinct)):
+            if (written := distinct[i].as_py()) not in reading.accepted:
+                number = integer_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
     if reading.texts is not None:
         reading.name(keys.tolist(), distinct.to_pylist())
@@ -240,58 +238,58 @@ def keys_of_text(text: Any, reading: CellReading, in_list: bool = False) -> tupl
 
 
 def _keys_of_distinct(text: Any, reading: CellReading, are_names: Any) -> Any:
-    """Return the key of each text; with a type, what is no number there is a name, or pads."""
+    """Return the key of each text; in a typed column, numbers below 0 that do not pad are names."""
     keys = keys_of_arrow(text)
     if not reading.untyped:
         is_name = (keys < 0) & ~np.isin(keys, [*reading.pads]) & are_names
-        keys = np.where(is_name, key_of_other(keys), keys)
-    elif (keys >= LIMIT).any():  # no hash makes an id of an integer below zero
+        keys = np.where(is_name, hashed_keys(keys), keys)
+    elif (keys >= LIMIT).any():  # a hash would make an id of a negative number
         is_low = as_numpy(pc.match_substring_regex(text, r"^-[1-9][0-9]{18,}(?:\.0)?$"))
         keys[is_low & (keys >= LIMIT)] = -2
     return keys
 
 
 def integers_of(text: Any) -> tuple[Any, Any]:
-    """Read Arrow text as integers; return also which of it are none."""
-    matched = pc.match_substring_regex(text, f"^{SHORT}$")
+    """Read Arrow text as integers; return also which texts are no integers."""
+    matched = pc.match_substring_regex(text, f"^{_SHORT}$")
     numbers = as_numpy(pc.if_else(matched, text, "0").cast(pa.int64())).copy()
     wrong = ~as_numpy(matched)
     for i in np.flatnonzero(wrong):
-        if (number := whole_of(text[i].as_py())) is not None:
+        if (number := integer_of(text[i].as_py())) is not None:
             numbers[i], wrong[i] = number, False
     return numbers, wrong
 
 
-def is_odd(text: Any) -> Any:
-    """Return which of Arrow text looks like a number, but not of digits alone, or like a gap."""
-    are_odd = pc.match_substring_regex(text, _ODD)
-    if pc.any(are_odd).as_py():
-        are_odd = pc.and_not(are_odd, pc.match_substring_regex(text, _DIGITS))
-    return as_numpy(are_odd)
+def is_suspect(text: Any) -> Any:
+    """Return which texts look like a gap, or like a number that is not written in digits alone."""
+    are_suspect = pc.match_substring_regex(text, _SUSPECT)
+    if pc.any(are_suspect).as_py():
+        are_suspect = pc.and_not(are_suspect, pc.match_substring_regex(text, _DIGITS))
+    return as_numpy(are_suspect)
 
 
-def whole_of(text: str) -> int | None:
-    """Return an integer that fits in 64 bits, and in a float if it was written as one."""
-    match = WHOLE.fullmatch(text)
+def integer_of(text: str) -> int | None:
+    """Return the integer of a text; None if it does not fit in 64 bits, or `7.0` in a float."""
+    match = _WHOLE.fullmatch(text)
     if match is None or len(text) > 21:
         return None
     number = int(match[1])
-    most = 2**53 if match[2] else 2**63
-    return number if -most <= number < most else None
+    limit = 2**53 if match[2] else 2**63
+    return number if -limit <= number < limit else None
 
 
-_LIST = rf"^\[ *(?:{SHORT}(?: *, *{SHORT})*)? *\]$"
+_LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
 _FLOAT = r"-?(?:[0-9]{1,15}|[0-9]{1,15}\.[0-9]+(?:[eE][+-]?[0-9]{1,2})?)"
 _FLOATS = rf"^\[ *{_FLOAT}(?: *, *{_FLOAT})* *\]$"
 _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
-_SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in the quotes of Python
-#: as a target, the name of a cell of a grid, or beside integers, ids that are not separated
+_SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in single quotes
+#: such a target is the name of a cell of a grid; beside integers, it is several ids in one text
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
-_ZEROS = re.compile(r"0[0-9]+")  # as no integer is written
+_ZEROS = re.compile(r"0[0-9]+")  # no integer is written with a zero in front
 _FROM_ZERO = re.compile(r"0|[1-9][0-9]*")
 #: an integer in its usual form
 INTEGER = re.compile(r"0|-?[1-9][0-9]*")
-# Lists as NumPy prints them, and as Python prints tuples.
+# Lists as NumPy prints them, and tuples as Python prints them.
 _PRINTED = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NAME = r"(?:'[^',]*'|\"[^\",]*\")"
 _NUMBERS = rf"^\s*\[\s*{_PRINTED}(?:\s+{_PRINTED})+\s*\]\s*$"
@@ -306,12 +304,12 @@ def is_written_as_list(cell: Any) -> bool:
 
 
 def holds_lists(text: Any) -> bool:
-    """Return whether a cell of Arrow text begins as a list."""
+    """Return whether any cell of Arrow text begins as a list."""
     return bool(pc.any(pc.match_substring_regex(text, rf"^{_SPACE}[\[(]")).as_py())
 
 
 def read_cells(part: FilePart, name: str, reading: CellReading, values: Any = None) -> Cells:
-    """Read a column, or other values in its place; raise if its type has no ids."""
+    """Read a column, or `values` in its place; raise if its type is one that ids never have."""
     try:
         return _read_cells(undecoded(part.columns[name] if values is None else values), reading)
     except _WrongTypeError as error:
@@ -319,6 +317,7 @@ def read_cells(part: FilePart, name: str, reading: CellReading, values: Any = No
 
 
 def _read_cells(column: Any, reading: CellReading) -> Cells:
+    """Read a column by its Arrow type: lists, text, or single values."""
     if is_list(column.type):
         valid, items = as_numpy(column.is_valid()), undecoded(column.flatten())
         first = items.drop_null()[:1].to_pylist() if pa.types.is_nested(items.type) else []
@@ -339,39 +338,50 @@ def _read_cells(column: Any, reading: CellReading) -> Cells:
 
 
 def _read_text_cells(column: Any, reading: CellReading) -> Cells:
-    bad = as_numpy(column.is_null())
-    text = column.fill_null("")
+    """Read each cell of text in the way of its form: a list of one of three kinds, or one id."""
+    is_null, text = as_numpy(column.is_null()), column.fill_null("")
     if not len(text):
-        return _single(text, reading)
-    easy = words = listed = np.zeros(len(text), bool)
-    if reading.may_be_list and holds_lists(text):
-        easy = as_numpy(pc.match_substring_regex(text, _FLOATS if reading.are_scores else _LIST))
-        if not reading.are_scores and not easy.all():
-            words = as_numpy(pc.match_substring_regex(text, _WORDS))
-        if not (easy | words).all():
-            is_other = pc.invert(pa.array(easy | words))
-            text = pc.if_else(is_other, printed(text, reading.tuples), text)
-            if not reading.are_scores:
-                text = pc.if_else(
-                    pc.match_substring_regex(text, _SINGLE),
-                    pc.replace_substring(text, "'", '"'),
-                    text,
-                )
-                words = as_numpy(pc.match_substring_regex(text, _WORDS))
-        words = words & ~as_numpy(pc.match_substring(text, '.0"'))  # may be 7.0
-        listed = as_numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "[")) & ~easy & ~words
-    read_parts = []
-    single = ~(easy | words | listed)
-    reads = (easy, _easy), (words, _words), (listed, _read_python_cells), (single, _single)
-    for mask, read in reads:
-        if mask.any():
-            read_parts.append((mask, read(text if mask.all() else filtered(text, mask), reading)))
+        return _read_single_ids(text, reading)
+    text, is_plain, is_quoted, is_other = _find_lists(text, reading)
+    masks = is_plain, is_quoted, is_other, ~(is_plain | is_quoted | is_other)
+    readers = _read_plain_lists, _read_quoted_lists, _read_other_lists, _read_single_ids
+    read_parts = [
+        (mask, read(text if mask.all() else filtered(text, mask), reading))
+        for mask, read in zip(masks, readers, strict=True)
+        if mask.any()
+    ]
     cells = read_parts[0][1] if len(read_parts) == 1 else _interleave(read_parts)
-    return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
+    return Cells(cells.values, cells.lengths, cells.bad | is_null, cells.lists)
+
+
+def _find_lists(text: Any, reading: CellReading) -> tuple[Any, Any, Any, Any]:
+    """Return the text, whose lists have commas now, and which cells are lists of each kind.
+
+    Arrow reads plain lists, which hold numbers alone, and lists of texts in the quotes of JSON;
+    Python reads other lists.
+    """
+    none = np.zeros(len(text), bool)
+    if not reading.may_be_list or not holds_lists(text):
+        return text, none, none, none
+    is_quoted = none
+    is_plain = as_numpy(pc.match_substring_regex(text, _FLOATS if reading.are_scores else _LIST))
+    if not reading.are_scores and not is_plain.all():
+        is_quoted = as_numpy(pc.match_substring_regex(text, _WORDS))
+    if not (is_plain | is_quoted).all():
+        is_rest = pc.invert(pa.array(is_plain | is_quoted))
+        text = pc.if_else(is_rest, with_commas(text, reading.reads_tuples), text)
+        if not reading.are_scores:
+            in_json = pc.replace_substring(text, "'", '"')
+            text = pc.if_else(pc.match_substring_regex(text, _SINGLE), in_json, text)
+            is_quoted = as_numpy(pc.match_substring_regex(text, _WORDS))
+    # an item such as "7.0" may be the integer 7, which only the reading in Python finds out
+    is_quoted = is_quoted & ~as_numpy(pc.match_substring(text, '.0"'))
+    is_list = as_numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "["))
+    return text, is_plain, is_quoted, is_list & ~is_plain & ~is_quoted
 
 
 def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
-    """Return text between separators, and the number of pieces of each; empty text has none."""
+    """Split texts at a separator; return all pieces, and how many each text has: "" has none."""
     pieces = pc.split_pattern(text, separator)
     tokens, lengths = pieces.flatten(), as_numpy(pc.list_value_length(pieces)).astype(np.int64)
     empty = as_numpy(pc.equal(text, ""))
@@ -381,22 +391,25 @@ def _pieces(text: Any, separator: str) -> tuple[Any, Any]:
     return tokens, lengths
 
 
-def _easy(text: Any, reading: CellReading) -> Cells:
+def _read_plain_lists(text: Any, reading: CellReading) -> Cells:
+    """Read lists that hold numbers alone."""
     tokens, lengths = _pieces(pc.ascii_trim(text, "[ ]"), ",")
     kind = pa.float64() if reading.are_scores else pa.int64()
     return Cells(as_numpy(pc.ascii_trim_whitespace(tokens).cast(kind)), lengths)
 
 
-def _words(text: Any, reading: CellReading) -> Cells:
-    pieces = pc.split_pattern(text, '"')  # each second piece of a cell stands in quotes
+def _read_quoted_lists(text: Any, reading: CellReading) -> Cells:
+    """Read lists of texts in double quotes: every second piece of a cell is within quotes."""
+    pieces = pc.split_pattern(text, '"')
     number = as_numpy(pc.list_value_length(pieces)).astype(np.int64)
-    at = np.arange(number.sum()) - np.repeat(number.cumsum() - number, number)
-    keys, _ = keys_of_text(filtered(pieces.flatten(), at % 2 == 1), reading, in_list=True)
+    position = np.arange(number.sum()) - np.repeat(number.cumsum() - number, number)
+    quoted = filtered(pieces.flatten(), position % 2 == 1)
+    keys, _ = keys_of_text(quoted, reading, in_list=True)
     return Cells(keys, number // 2)
 
 
-def printed(text: Any, tuples: bool = False) -> Any:
-    """Write lists as NumPy prints them, and tuples, with brackets and commas."""
+def with_commas(text: Any, reads_tuples: bool = False) -> Any:
+    """Write commas into lists that NumPy printed without them, and tuples as lists."""
     if pc.any(are := pc.match_substring_regex(text, _NUMBERS)).as_py():
         inside = pc.ascii_trim_whitespace(pc.ascii_trim(text, " []\t\r\n"))
         items = pc.replace_substring_regex(inside, r"\s+", ", ")
@@ -404,19 +417,19 @@ def printed(text: Any, tuples: bool = False) -> Any:
     if pc.any(are := pc.match_substring_regex(text, _NAMES)).as_py():
         items = pc.replace_substring_regex(text, r"(['\"])\s+(['\"])", r"\1, \2")
         text = pc.if_else(are, items, text)
-    if tuples and pc.any(are := has_tuples(text)).as_py():
+    if reads_tuples and pc.any(are := has_tuples(text)).as_py():
         inside = pc.ascii_trim(text, " ,()\t\r\n")
         text = pc.if_else(are, pc.binary_join_element_wise("[", inside, "]", ""), text)
     return text
 
 
 def has_tuples(text: Any) -> Any:
-    """Return which of Arrow text is a tuple of Python."""
+    """Return which texts are tuples as Python prints them."""
     return pc.match_substring_regex(text, _TUPLE)
 
 
-def _single(text: Any, reading: CellReading) -> Cells:
-    """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
+def _read_single_ids(text: Any, reading: CellReading) -> Cells:
+    """Read each text as one id, or split it at the separator; empty text of CSV is no id."""
     if reading.are_scores:
         none = np.zeros(len(text), np.int64)
         return Cells(np.zeros(0), none, none == 0, none > 0)
@@ -426,7 +439,8 @@ def _single(text: Any, reading: CellReading) -> Cells:
     elif reading.untyped and not (is_id := as_numpy(pc.not_equal(text, ""))).all():
         tokens, lengths = filtered(text, is_id), is_id.astype(np.int64)
     values, wrong = convert(tokens, reading)
-    if reading.separator is not None and "" not in reading.known:  # such as "7  3", or " 3"
+    # two separators side by side, as in "7  3", leave an empty piece, which is no id
+    if reading.separator is not None and "" not in reading.accepted:
         wrong = wrong | as_numpy(pc.equal(tokens, ""))
     return Cells(values, lengths, lists=lengths > 1).without(wrong)
 
@@ -435,20 +449,23 @@ def _interleave(parts: Sequence[tuple[Any, Cells]]) -> Cells:
     """Put cells that were read in groups in the order of the rows."""
     cells, rows = [x for _, x in parts], [np.flatnonzero(mask) for mask, _ in parts]
     order = np.concatenate(rows).argsort()
-    of_rows = ([x.lengths for x in cells], [x.bad for x in cells], [x.lists for x in cells])
-    columns = [np.concatenate(x)[order] for x in of_rows]
-    of_values = [row[x.rows] for row, x in zip(rows, cells, strict=True)]
-    order, values = np.concatenate(of_values).argsort(kind="stable"), [x.values for x in cells]
-    return Cells(np.concatenate(values)[order], *columns)
+    lengths, bad, lists = (
+        np.concatenate([getattr(x, name) for x in cells])[order]
+        for name in ("lengths", "bad", "lists")
+    )
+    row_of_value = np.concatenate([row[x.rows] for row, x in zip(rows, cells, strict=True)])
+    values = np.concatenate([x.values for x in cells])
+    return Cells(values[row_of_value.argsort(kind="stable")], lengths, bad, lists)
 
 
-def _read_python_cells(text: Any, reading: CellReading) -> Cells:
-    lists = [*map(_literal, text.to_pylist())]
+def _read_other_lists(text: Any, reading: CellReading) -> Cells:
+    """Read lists that may hold items of several types, one by one in Python."""
+    lists = [*map(_parsed_list, text.to_pylist())]
     read: Callable[[Any], Any] = _score_of
-    if not reading.are_scores:  # the type tells 1 from true and from 1.0
-        tokens = chain.from_iterable(x or () for x in lists)
-        keys = _keys_of_items({(type(x), str(x)): x for x in tokens}, reading)
-        read = lambda token: keys.get((type(token), str(token)))  # noqa: E731
+    if not reading.are_scores:  # keys have the type, as Python takes 1, True and 1.0 for equal
+        items = chain.from_iterable(x or () for x in lists)
+        keys = _keys_of_items({(type(x), str(x)): x for x in items}, reading)
+        read = lambda item: keys.get((type(item), str(item)))  # noqa: E731
     cells = [None if x is None else [*map(read, x)] for x in lists]
     bad = np.array([cell is None or None in cell for cell in cells])
     kept = [[] if cell is None or wrong else cell for cell, wrong in zip(cells, bad, strict=True)]
@@ -457,28 +474,24 @@ def _read_python_cells(text: Any, reading: CellReading) -> Cells:
 
 
 def _score_of(token: Any) -> float | None:
-    """Return an item of a list in text as a score; None if it is none."""
+    """Return an item of a list in text if it is a score; None if it is no score."""
     is_score = type(token) is float or (type(token) is int and abs(token) < 2**53)
     return token if is_score else None
 
 
 def _keys_of_items(items: dict[Any, Any], reading: CellReading) -> dict[Any, int]:
-    """Return the keys of items of lists in text, without those that are no ids.
-
-    The text 7 and the number 7 are the same, and 7.0 is 7, as pandas writes it beside a gap; in a
-    column of text with a type, text is what it is.
-    """
+    """Return the keys of items that are ids; 7.0 is the id 7, but typed text "7.0" is a name."""
     keys: dict[Any, int] = {}
     texts: dict[Any, str] = {}
     for name, item in items.items():
         is_text = type(item) is str
         number = None
         if type(item) is float or (is_text and reading.untyped and item[-2:] == ".0"):
-            number = None if item in reading.known else whole_of(str(item))
+            number = None if item in reading.accepted else integer_of(str(item))
         if number is not None:
             keys[name] = number
         elif is_text or type(item) is int:
-            with suppress(UnicodeEncodeError):  # half of a character, which JSON can escape
+            with suppress(UnicodeEncodeError):  # JSON can escape half of a character: no id
                 str(item).encode()
                 texts[name] = str(item)
     are_names = np.array([kind is str for kind, _ in texts], bool)
@@ -488,45 +501,45 @@ def _keys_of_items(items: dict[Any, Any], reading: CellReading) -> dict[Any, int
 
 
 def split(cell: Any, reading: CellReading) -> list[Any] | None:
-    """Return the ids of a cell as they are; None if it is missing or a broken list."""
+    """Return the ids of a cell, not yet typed; None if it is missing or a broken list."""
     if isinstance(cell, list):
         return cell
     if not isinstance(cell, str):
         return None if cell is None else [cell]
     if reading.may_be_list and cell.lstrip().startswith("["):
-        return _literal(cell)
+        return _parsed_list(cell)
     if not cell and (reading.untyped or reading.separator is not None):
         return []
     return [cell] if reading.separator is None else cell.split(reading.separator)
 
 
-def _literal(text: str) -> list[Any] | None:
-    """Read a list in JSON or as Python and NumPy write it; None if it is none."""
-    bare = '"' not in text and "\\" not in text
-    for written in [text, text.replace("'", '"')] if bare else [text]:
+def _parsed_list(text: str) -> list[Any] | None:
+    """Read a list in JSON or as Python and NumPy write it; None if the text is no list."""
+    may_have_single_quotes = '"' not in text and "\\" not in text
+    for written in [text, text.replace("'", '"')] if may_have_single_quotes else [text]:
         try:
             value = json.loads(written)
         except (ValueError, RecursionError):
             continue
         return value if isinstance(value, list) else None
     text = text.strip()
-    if bare and "'" not in text:  # .5 and 1. of NumPy
+    if may_have_single_quotes and "'" not in text:  # NumPy writes .5 and 1.
         text = re.sub(r"(?<![\w.])\.(?=\d)", "0.", re.sub(r"(?<=\d)\.(?![\d.])", ".0", text))
     value, end = scan_python(text, 0)
     return value if type(value) is list and end == len(text) else None
 
 
 def names_in(cell: Any, reading: CellReading) -> list[str]:
-    """Return the ids of a cell of text that are no integers."""
+    """Return the ids of a cell of text that are not integers."""
     tokens = [x for x in split(cell, reading) or [] if isinstance(x, str)]
-    integer = WHOLE if reading.untyped else _FROM_ZERO
+    integer = _WHOLE if reading.untyped else _FROM_ZERO
     return [x for x in tokens if not integer.fullmatch(x)]
 
 
 _FIELD = ", or name their field, `answers={'key': 'id'}`"
 
 
-def remedy(cell: Any, reading: CellReading, of_others: str = PADDING) -> str:
+def remedy(cell: Any, reading: CellReading, otherwise: str = PADDING) -> str:
     """Return what to do about a cell that cannot be read, for the end of a message."""
     is_object = isinstance(cell, dict) or re.fullmatch(_OBJECT, str(cell))
     items = [{"": cell}] if is_object else split(cell, reading) or []
@@ -553,9 +566,9 @@ def remedy(cell: Any, reading: CellReading, of_others: str = PADDING) -> str:
         mark = marks[0] if marks else reading.separator
         if mark != reading.separator and any(x.isdecimal() for x in cell.split(mark)):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
-    if isinstance(cell, str) and reading.untyped and is_odd(pa.array([cell]))[0]:
+    if isinstance(cell, str) and reading.untyped and is_suspect(pa.array([cell]))[0]:
         return (
             "write a number as digits, and leave rows without a target out; a name that looks like "
             "this must be among the ids of `vocabulary`"
         )
-    return of_others
+    return otherwise

@@ -1,4 +1,4 @@
-"""Columns: widths, kinds, numbers of ids, and groups, masks and confidences beside them."""
+"""Columns of ids, their widths, types and numbers, and columns of groups, masks and confidences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.arrays import as_tensor, pad_rows
-from nextloc_metrics.core.queries.keys import LIMIT, Grouping, key_of_other, name_keys, read_keys
+from nextloc_metrics.core.queries.keys import LIMIT, Grouping, hashed_keys, name_keys, read_keys
 from nextloc_metrics.core.queries.messages import as_column, short, wrong_cell
 from nextloc_metrics.report.files import texts as forms
 from nextloc_metrics.report.files.cells import (
@@ -25,20 +25,20 @@ from nextloc_metrics.report.files.cells import (
     is_text,
     keys_of_arrow,
     plain,
-    printed,
     split,
+    with_commas,
 )
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
-#: the id of a missing target that counts as a miss; as text and as a number it is the largest id
+#: the id of a missing target that counts as a miss: no id of 18 digits is larger, also as text
 MISSING_TARGET = 10**18 - 1
 
-# Cells that tell how answers are written, and what stands between names that are joined to one.
-# Nobody joins names with NUL; some names end with it.
+# How many first cells tell how answers are written, and the marks that may join several names in
+# one text. NUL is no such mark: some names end with it.
 _SEEN = 1000
 _MARKS = [*map(re.compile, (r"\s*[|;,]\s*", r"\s*[^\w\s|;,\0]+\s*", r"\s+", r"_+"))]
 _QUOTES = "()\"' "
-# How many times as many values padding may make.
+# The most times that padding may multiply the number of values.
 _PADDED = 4
 
 
@@ -51,7 +51,7 @@ def pad(cells: Cells) -> Tensor:
 
 
 def cut(columns: Sequence[Any], values: int) -> list[slice]:
-    """Cut rows into pieces of about so many values; padding makes at most four times as many."""
+    """Cut rows into pieces of about `values` values; with padding, at most four times as many."""
     lengths = np.stack([_lengths(column) for column in columns]).max(0)
     step = max(1, values // max(1, int(lengths.mean()) if len(lengths) else 1))
     pieces, start = [], 0
@@ -65,7 +65,7 @@ def cut(columns: Sequence[Any], values: int) -> list[slice]:
 
 
 def _lengths(column: Any) -> Any:
-    """Return how many values each cell has; of text, about."""
+    """Return how many values each cell has; for text, this is an estimate."""
     column = plain(column)
     if not is_list(column.type) and not is_text(column.type):
         return np.ones(len(column), np.int64)
@@ -85,14 +85,14 @@ def with_missing(
 
 
 def gaps_of(padding: Iterable[int], on_missing: OnError) -> Set[str]:
-    """Return what stands where a target is missing, as text; nothing if that is an error."""
+    """Return the texts of a missing target that counts as a miss; none if it is an error."""
     return {"", "-1", *map(str, padding)} if on_missing == "miss" else frozenset()
 
 
 def fill_gaps(column: Any, gaps: Set[str]) -> Any:
     """Write the id of a missing target where a cell is null, NaN or one of `gaps`."""
     column, types = plain(column), pa.types
-    if types.is_floating(column.type):  # as pandas writes integers beside a gap
+    if types.is_floating(column.type):  # pandas writes integers beside a gap as floats
         column = pc.if_else(pc.is_nan(column), None, column)
         with suppress(pa.ArrowInvalid):
             column = column.cast(pa.int64())
@@ -109,7 +109,7 @@ def fill_gaps(column: Any, gaps: Set[str]) -> Any:
 
 
 def miss_unmet(batch: Any) -> None:
-    """Let queries whose judgements are all 0 score 0: take out their one target, and ask for it."""
+    """Make queries whose grades are all 0 score 0: remove their one target from the predictions."""
     unmet = (batch.grades <= 0).all(1)
     if not unmet.any():
         return
@@ -123,7 +123,7 @@ def miss_unmet(batch: Any) -> None:
 
 
 def kind_of(column: Any) -> str:
-    """Return whether targets of a typed column are text or integers."""
+    """Return whether the ids of a typed column are text or integers."""
     kind = column.type.value_type if hasattr(column.type, "value_type") else column.type
     kind = kind.value_type if hasattr(kind, "value_type") else kind
     return "text" if is_text(kind) else "integers"
@@ -132,7 +132,7 @@ def kind_of(column: Any) -> str:
 def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -> int | None:
     """Return the number of scores of most lists in a column; None if most are lists of ids.
 
-    Of as many lists of either, the first one decides.
+    If there are as many lists of ids as of scores, the first list decides.
     """
     reading, numbers = CellReading(are_scores=True, separator=separator), Counter[int | None]()
     for column in (part.columns[name] for part in parts):
@@ -141,22 +141,22 @@ def width_of_most(parts: Sequence[FilePart], name: str, separator: str | None) -
             numbers.update(
                 _lengths(column.drop_null()).tolist() if is_float else [None] * len(column)
             )
-        for cell in printed(plain(column)).to_pylist() if is_text(column.type) else ():
+        for cell in with_commas(plain(column)).to_pylist() if is_text(column.type) else ():
             is_listed = isinstance(cell, str) and cell.lstrip()[:1] == "["
-            if tokens := split(cell, reading) if is_listed else None:
-                numbers[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
+            if items := split(cell, reading) if is_listed else None:
+                numbers[len(items) if any(isinstance(x, float) for x in items) else None] += 1
     scores = {width: number for width, number in numbers.items() if width is not None}
     balance = numbers[None] - sum(scores.values())
     if not scores or balance > 0 or (not balance and None in [*numbers][:1]):
         return None
-    most = max(scores, key=lambda width: (scores[width] * (width > 0), width))
-    if most == 0:
+    usual = max(scores, key=lambda width: (scores[width] * (width > 0), width))
+    if usual == 0:
         raise ValueError(f"{parts[0].file} must hold scores in {as_column(name)}, got empty lists.")
-    return most
+    return usual
 
 
 def check_no_answers(part: FilePart, preds: str, target: str, separator: str | None) -> None:
-    """Raise if most cells of a column of text hold text around a list, several lines or names."""
+    """Raise if most cells of text are answers in prose, or hold several names that a mark joins."""
     cells = [part.columns[x][:_SEEN].to_pylist() for x in (preds, target)]
     reading = CellReading(untyped=True)
     lists, relevant = ([x for cell in column if (x := split(cell, reading))] for column in cells)
@@ -171,11 +171,11 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
     ]
     may_be_joined = not any(len(x) > 1 or str(x[0]) in targets for x in lists)
     names = [x for (x, *_) in lists if isinstance(x, str) and may_be_joined and separator is None]
-    # Beside numbers, each cell is refused by itself; `0744` is text.
+    # Where targets are numbers, a later check refuses each cell by itself; `0744` is text.
     are_numbers = all(x.isdigit() and not x[:-1].startswith("0") for x in targets)
     for mark in _MARKS[: 1 if are_numbers else None]:
         parts = [(x, mark.split(x.strip(_QUOTES))) for x in names]
-        joined = [x for x, of in parts if of[1:] and targets & {y.strip(_QUOTES) for y in of}]
+        joined = [x for x, y in parts if y[1:] and targets & {z.strip(_QUOTES) for z in y}]
         if 2 * len(joined) > len(lists):
             between = mark.findall(joined[0].strip(_QUOTES))[0].strip("'\"")
             raise ValueError(
@@ -196,7 +196,7 @@ _TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0"
 
 
 def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
-    """Return the distinct names of columns of groups; raise if they are one text."""
+    """Return the distinct names of columns of groups; raise for one name that is not in a list."""
     if isinstance(groups, str):
         raise TypeError(
             f"`groups` must be a list of columns, got {short(groups)}; use [{groups!r}]."
@@ -205,7 +205,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_group(part: FilePart, name: str) -> Grouping:
-    """Read the keys of groups, text, integers or dates; raise for a missing one."""
+    """Read the keys of groups, which are text, integers or dates; raise for a missing value."""
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
     if column.null_count:
@@ -254,12 +254,13 @@ def read_confidence(part: FilePart, name: str, mask: Tensor | None) -> Tensor:
 
 
 def _unfit(part: FilePart, name: str, row: int, rule: str) -> ValueError:
+    """Return the error of a cell that breaks a rule."""
     got = short(part.columns[name][row].as_py())
     return ValueError(f"{part.place(row)} must hold {rule} in {as_column(name)}, got {got}.")
 
 
 def _number(cell: Any) -> float:
-    """Return a cell as a number, NaN if it is none; Python would take `1_0` and other digits."""
+    """Return a cell as a number, or NaN; `1_0` and digits beyond ASCII are no numbers here."""
     if isinstance(cell, str) and (not cell.isascii() or "_" in cell):
         return float("nan")
     try:
@@ -269,11 +270,11 @@ def _number(cell: Any) -> float:
 
 
 class Numbers:
-    """Keys as metrics read them: padding is -1, and with a vocabulary an id is its position there.
+    """The numbers that metrics read for keys: padding is -1, and other ids keep their keys.
 
-    An answer that is not in the vocabulary has a hash, far above all positions. Where `texts` is a
-    dict, it gets the id of each hash. With `num_locations`, this is the number of a missing target,
-    and larger ids move up by one.
+    With a vocabulary, the number of an id is its position there. An answer that is not in it gets a
+    hash, far above all positions; `texts`, if it is a dict, gets the id of each hash. With
+    `num_locations`, a missing target gets this number, and the numbers from it on rise by one.
     """
 
     def __init__(
@@ -304,7 +305,7 @@ class Numbers:
         self._keys = keys[self._numbers]
 
     def answers(self, keys: Any) -> tuple[Any, Any]:
-        """Return the number of each key, -1 for padding, and which of them are no ids."""
+        """Return the number of each key, -1 for padding, and which keys are no ids."""
         if self.size is None:
             if len(self._pads) > 1:
                 keys = np.where(np.isin(keys, self._pads), -1, keys)
@@ -312,24 +313,24 @@ class Numbers:
                 others = np.where(keys >= self._missing, keys + 1, keys)
                 keys = np.where(keys == MISSING_TARGET, self._missing, others)
             return keys, keys < -1
-        numbers, is_known = self._known(keys)
-        is_pad = np.isin(keys, self._pads) & ~is_known
-        others = np.where(keys >= LIMIT, keys, key_of_other(keys))
-        numbers = np.where(is_known, numbers, np.where(is_pad, -1, others))
+        positions, is_listed = self._positions(keys)
+        is_pad = np.isin(keys, self._pads) & ~is_listed
+        others = np.where(keys >= LIMIT, keys, hashed_keys(keys))
+        numbers = np.where(is_listed, positions, np.where(is_pad, -1, others))
         if self._texts is not None:
-            far = (numbers >= LIMIT) & (keys < LIMIT)
-            self._texts.update(
-                zip(numbers[far].tolist(), map(str, keys[far].tolist()), strict=True)
-            )
-        return numbers, (keys < 0) & ~is_known & ~is_pad
+            hashed = (numbers >= LIMIT) & (keys < LIMIT)
+            ids = map(str, keys[hashed].tolist())
+            self._texts.update(zip(numbers[hashed].tolist(), ids, strict=True))
+        return numbers, (keys < 0) & ~is_listed & ~is_pad
 
     def targets(self, keys: Any) -> tuple[Any, Any]:
-        """Return the number of each key; one that is not in the vocabulary is wrong."""
+        """Return the number of each key, and which keys are wrong or not in the vocabulary."""
         numbers, wrong = self.answers(keys)
         return numbers, wrong | (numbers >= LIMIT) if self.size is not None else wrong
 
-    def _known(self, keys: Any) -> tuple[Any, Any]:
+    def _positions(self, keys: Any) -> tuple[Any, Any]:
+        """Return the position of each key in the vocabulary, and which keys are in it."""
         if not len(self._keys):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
-        at = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
-        return self._numbers[at], self._keys[at] == keys
+        nearest = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        return self._numbers[nearest], self._keys[nearest] == keys

@@ -47,7 +47,7 @@ def _read_text(path: Path) -> str:
 
 
 def read_coordinates(path: Path) -> list[Any]:
-    """Read latitude and longitude of each id; no value is NaN, of an id that is no location."""
+    """Read latitude and longitude of each id; both are NaN for an id that is no location."""
     if path.suffix == ".npy":
         table = load_array(path)
         if table.ndim != 2 or table.shape[1] != 2:
@@ -69,10 +69,7 @@ def read_coordinates(path: Path) -> list[Any]:
 
 
 def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
-    """Read a file of rows, a table with these columns.
-
-    Anything but a path is returned unchanged.
-    """
+    """Read a file with a table of these columns; anything but a path is returned unchanged."""
     if not isinstance(rows, str | os.PathLike):
         return rows
     source = Files(find_files(rows))
@@ -85,7 +82,7 @@ def read_days(rows: Any, user: str, day: str, slot: str, x: str, y: str) -> Any:
     ]
     columns = [join(column) for column in zip(*parts, strict=True)] or [np.zeros(0)] * len(readers)
     days = dict(zip(readers, columns, strict=True))
-    if source.untyped and days[user].dtype == object:  # integers where all are, as in other files
+    if source.untyped and days[user].dtype == object:  # integers if all users are some
         numbers, wrong = integers_of(pa.array(days[user], "string"))
         days |= {} if wrong.any() else {user: numbers}
     return days
@@ -100,11 +97,11 @@ def _names(part: FilePart, name: str) -> Any:
         return as_numpy(column).astype(np.int64)
     if types.is_floating(column.type):
         try:
-            return as_numpy(column.cast(pa.int64()))  # whole ones are integers
+            return as_numpy(column.cast(pa.int64()))  # whole numbers are integers
         except pa.ArrowInvalid as error:
             rule = f"integers or text, got {column.type} with a fraction in {part.file}; cast it"
             raise ValueError(f"column `{name}` must be {rule}.") from error
-    text = column.cast(pa.string()).dictionary_encode()  # a name that comes again is one object
+    text = column.cast(pa.string()).dictionary_encode()  # equal names are one object
     names = as_numpy(text.dictionary).astype(object)[as_numpy(text.indices)]
     _refuse_missing(part, name, names == "")
     return names

@@ -1,6 +1,6 @@
-"""DuckDB in a connection of its own, which opens, joins, groups, sorts and spills to disk.
+"""A connection to DuckDB, which reads, joins, groups and sorts tables, on disk if they are large.
 
-Names and values of a user get into SQL quoted, or not at all.
+Names and values of a user are quoted in SQL, or do not occur there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from nextloc_metrics.core.queries.messages import clip, extra
 
-# Rows of an Arrow batch that leaves.
+# How many rows an Arrow batch of a result has.
 _ROWS = 100_000
 
 
@@ -23,9 +23,9 @@ def quoted(text: str) -> str:
 
 
 class Database:
-    """A connection of its own: no extensions, no tables of the caller.
+    """A connection that sees no extensions and no tables of the caller.
 
-    What does not fit into memory is written to a temporary folder, which goes with the object.
+    Data that does not fit into memory is in a temporary folder, which is deleted with the object.
     """
 
     def __init__(self, threads: int = 1, memory_limit: str | None = None) -> None:
@@ -50,13 +50,13 @@ class Database:
         self._connection = duckdb.connect(":memory:", config=config)
 
     def add_files(self, system: Any) -> None:
-        """Let addresses of a file system of fsspec be read."""
+        """Let queries read the addresses of a file system of fsspec."""
         names = [system.protocol] if isinstance(system.protocol, str) else system.protocol
         if not {*names} & {*self._connection.list_filesystems()}:
             self._connection.register_filesystem(system)
 
     def run(self, query: str) -> Any:
-        """Run a statement; an error of DuckDB is ours."""
+        """Run a statement; an error of DuckDB becomes a `ValueError`."""
         try:
             return self._connection.execute(query)
         except self._error as error:
@@ -76,18 +76,18 @@ class Database:
             # a result that is not read to its end blocks its own cursor
             cursor = self._connection.cursor()
             result = cursor.sql(query)
-            # the name of DuckDB 2, and that of 1.5
+            # the first name is that of DuckDB 2, the second that of 1.5
             read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
             yield from read(rows)
-        except (self._error, OSError) as error:  # OSError: Arrow hands it on
+        except (self._error, OSError) as error:  # Arrow raises an error of a file as OSError
             raise self._explained(error) from error
 
     def insert(self, table: str, rows: Any) -> None:
-        """Add an Arrow table to a table of its schema, which is made if there is none."""
-        self._connection.register("given", rows)
-        self.run(f"CREATE TABLE IF NOT EXISTS {table} AS FROM given LIMIT 0")
-        self.run(f"INSERT INTO {table} FROM given")
-        self._connection.unregister("given")
+        """Add the rows of an Arrow table to a table of the same schema, made if it is missing."""
+        self._connection.register("new_rows", rows)
+        self.run(f"CREATE TABLE IF NOT EXISTS {table} AS FROM new_rows LIMIT 0")
+        self.run(f"INSERT INTO {table} FROM new_rows")
+        self._connection.unregister("new_rows")
 
     def _explained(self, error: Exception) -> ValueError:
         first = str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""How a table is understood, said from its first rows."""
+"""Describes, from its first rows, how a table is understood."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class TableDescription:
 
 
 def describe(source: TableSource) -> TableDescription:
-    """Describe a source; a stream is afterwards one that begins with the rows that were read."""
+    """Describe a source; a stream is replaced by one that yields the first rows once more."""
     table = source.rows
     if isinstance(table, pa.RecordBatchReader):
         seen = [batch for batch in [next(iter(table), None)] if batch is not None]
-        again = pa.RecordBatchReader.from_batches(table.schema, chain(seen, table))
-        object.__setattr__(source, "rows", again)  # which has the rows that it had
-        named = {**(table.schema.metadata or {}), "file": type(table).__name__}  # for messages
-        table = pa.Table.from_batches(seen, table.schema).replace_schema_metadata(named)
+        whole = pa.RecordBatchReader.from_batches(table.schema, chain(seen, table))
+        object.__setattr__(source, "rows", whole)
+        metadata = {**(table.schema.metadata or {}), "file": type(table).__name__}  # for messages
+        table = pa.Table.from_batches(seen, table.schema).replace_schema_metadata(metadata)
     shown, texts = replace(source, rows=table), dict[int, str]()
     roles = roles_of(shown)
     rows = open_source(shown, roles, texts=texts)
@@ -72,7 +72,7 @@ def describe(source: TableSource) -> TableDescription:
         what = f"texts of a language model in {shown.preds!r}"
     target = [_names(x, rows, texts) for x in batch.target[:1].reshape(1, -1).tolist()]
     if not rows.has_several:
-        target = [x for of in target for x in of]
+        target = [x for ids_of_query in target for x in ids_of_query]
     several = "several ids" if rows.has_several else "one id"
     ids = "names" if texts else "integers"
     return TableDescription(
@@ -96,21 +96,21 @@ def _describe_arrays(source: TableSource, arrays: Mapping[str, Any]) -> TableDes
 
 
 def _form_of(roles: Roles) -> str:
-    """Return what a row of predictions is, if it is no row of scores."""
+    """Return what a row of predictions is, where predictions are no scores."""
     if roles.item is not None:
         return f"items in {roles.item!r}, ordered by {roles.score or roles.rank!r}"
     return f"{'an id per rank' if roles.is_wide else 'lists of ids'} in {_columns(roles.preds)}"
 
 
 def _target_of(source: TableSource) -> str:
-    """Return the column of the targets, which in `truth` may have the name of the items."""
+    """Return the column of the targets, which `truth` may call like the column of items."""
     item, truth, target = source.item, source.truth, source.target
     is_item = item is not None and target == "target" and has_column(truth, item)
     return str(item) if is_item and not has_column(truth, target) else target
 
 
 def _names(keys: Sequence[int], rows: TableRows, texts: Mapping[int, str]) -> list[Any]:
-    """Return ids as a reader knows them, without padding."""
+    """Return ids as the user wrote them, without padding."""
     words = rows.vocabulary
     if words is not None:
         return [words[x] if x < len(words) else "not in the vocabulary" for x in keys if x >= 0]

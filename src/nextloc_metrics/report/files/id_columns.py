@@ -1,4 +1,4 @@
-"""Columns of ids in tables that are joined: each cell is read to keys before SQL sees it."""
+"""Columns of ids in tables that are joined: their cells become keys before SQL sees them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ from nextloc_metrics.report.files.tables import check_read
 
 @dataclass(eq=False)
 class IdColumn:
-    """How the ids of one column are read, and what they are.
+    """How the ids of one column are read, and what the column is found to hold.
 
     Attributes:
         reading: how cells are read.
-        numbers: what pads.
-        gaps: what to do about a missing id, for errors; "" where a missing one is an empty list.
-        are_lists: whether a cell may be a list; padding is taken out of it.
+        numbers: which numbers are padding.
+        gaps: the remedy for a missing id, for errors; "" where a missing id is an empty list.
+        are_lists: whether a cell may be a list; its padding is removed.
         kind: "text" or "integers" where the column has a type.
         example: the first value.
         has_integers: whether an id is an integer.
         name: the file, row and cell of the first id that is a name in a column without a type.
+        file, column: the file that was read first, and the name of the column.
     """
 
     reading: CellReading
@@ -56,7 +57,7 @@ class IdColumn:
     column: str = ""
 
     def read(self, part: FilePart, name: str) -> Any:
-        """Return the keys of a column, int64, or a list of them, null where it is missing."""
+        """Return the key of each cell, int64, or with `are_lists` its list of keys."""
         cells, valid = self._read(part, name)
         if not self.are_lists:
             self._check(part, name, cells, valid)
@@ -72,7 +73,7 @@ class IdColumn:
         ends = np.append(0, np.bincount(rows[kept], minlength=len(valid)).cumsum())
         return pa.LargeListArray.from_arrays(ends, cells.values[kept])
 
-    def optional(self, part: FilePart, name: str) -> tuple[Any, Any]:
+    def read_optional(self, part: FilePart, name: str) -> tuple[Any, Any]:
         """Return the key of each cell, int64, and which cells have one."""
         cells, valid = self._read(part, name)
         check_read(part, name, (cells.bad | (cells.lengths > 1)) & valid, self.reading)
@@ -81,7 +82,7 @@ class IdColumn:
         return keys, has_key & valid
 
     def _read(self, part: FilePart, name: str) -> tuple[Cells, Any]:
-        """Return the cells of a column, and which are not missing; note type and names."""
+        """Return the cells of a column, and which are not missing; note its type and names."""
         column = plain(part.columns[name])
         self.column, self.file = name, self.file or part.file
         self._note_type(column)
@@ -95,10 +96,10 @@ class IdColumn:
         return cells, as_numpy(column.is_valid())
 
     def _cells(self, part: FilePart, name: str, column: Any) -> Cells:
-        """Read cells; floats are ids where they are whole, as pandas writes them beside gaps."""
+        """Read cells; whole floats are ids too, as pandas writes integers beside gaps so."""
         is_listed = is_list(column.type)
         values = plain(column.flatten()) if is_listed else column
-        # text with a type is what it is, also if it is written as what pads
+        # text in a column with a type is a name, even if it is written like padding
         reading = self.reading if self.reading.untyped else self.reading._replace(pads=frozenset())
         if not pa.types.is_floating(values.type):
             return read_cells(part, name, reading, column)
@@ -116,7 +117,7 @@ class IdColumn:
         return cells.without(is_gap)
 
     def _check(self, part: FilePart, name: str, cells: Cells, valid: Any) -> None:
-        """Raise for the first row without one id."""
+        """Raise for the first row that has no id, or several."""
         if not valid.all():
             self._refuse(part, name, ~valid, "a value", self.gaps)
         check_read(part, name, cells.bad | (cells.lengths != 1), self.reading)
@@ -129,6 +130,7 @@ class IdColumn:
         raise wrong_cell(part.place(row), rule, clip(name), short(cell), remedy)
 
     def _note_type(self, column: Any) -> None:
+        """Note the type of the column, and its first value, once a part has one."""
         if self.kind:
             return
         kind = plain(column.flatten()).type if is_list(column.type) else column.type
@@ -142,12 +144,12 @@ class IdColumn:
 
     @property
     def are_names(self) -> bool:
-        """Whether ids are text, as the type says or a cell shows."""
+        """Whether ids are text, by the type of the column or by a cell."""
         return self.kind == "text" or self.name is not None
 
 
 def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
-    """Raise if ids of one table are text and of the other integers, so that none would meet."""
+    """Raise if the ids of one table are text and those of the other integers: none can be equal."""
     if {items.kind, targets.kind} == {"text", "integers"}:
         each = " and ".join(
             f"{x.kind} such as {x.example} in {as_column(x.column)} of {x.file}"
@@ -168,8 +170,8 @@ def check_alike(items: IdColumn, targets: IdColumn, on_error: str) -> None:
             raise wrong_cell(place(file, row), rule, clip(column.column), short(cell), advice)
 
 
-def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
-    """Return the columns that a pattern such as `pred_*` or a list names, in rising order."""
+def columns_named(table: Any, preds: str | Sequence[str]) -> list[str]:
+    """Return the columns that a list names, or that match a pattern, `pred_10` after `pred_9`."""
     if not isinstance(preds, str):
         return list(preds)
     have = columns_of(table)
@@ -183,9 +185,9 @@ def matching(table: Any, preds: str | Sequence[str]) -> list[str]:
 
 
 def list_of_columns(part: FilePart, columns: Mapping[str, IdColumn]) -> Any:
-    """Return the lists of a column per rank, of which only the last ones may be empty."""
-    read = [one.optional(part, name) for name, one in columns.items()]
-    kinds = {one.kind for one in columns.values()} - {""}
+    """Return lists of the ids in a column per rank; a row may lack only its last ranks."""
+    read = [column.read_optional(part, name) for name, column in columns.items()]
+    kinds = {column.kind for column in columns.values()} - {""}
     if len(kinds) > 1:
         raise ValueError(
             f"{part.file} must hold ids of one type in {as_column('preds')}, got {sorted(kinds)}."

@@ -1,4 +1,4 @@
-"""What is no table yet: dicts of ranx, LibCity's file of traces, and runs of TREC."""
+"""Dicts of ranx, files of LibCity's traces, and TREC runs, read as tables."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _MOST = 1 << 30
 
 
 def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False) -> Any:
-    """Return the object that `.json` files are, each a part of it; else the table itself.
+    """Return the object that `.json` files hold together; the table itself if they hold none.
 
-    An object is one of lists or of objects, or if it may be of single ids, of any values. Files
-    that each hold `columns` are records, whose keys repeat.
+    The values of the object are lists or objects, or any values if it `may_be_single` ids. Files
+    that each hold `columns` are records, which have the same keys.
     """
     if kind_of_files(table) != ".json":
         return table
     objects: dict[str, Any] = {}
-    again: dict[str, str] = {}
+    repeated: dict[str, str] = {}
     are_records, are_nested = bool(columns), True
     for file in find_files(table):
         try:
             with open_bytes(file) as opened:
                 text = opened.read(_MOST).removeprefix(codecs.BOM_UTF8)
         except (OSError, EOFError, zlib.error):
-            return table  # whose reader explains it
+            return table  # the reader of the table explains the error
         if text.lstrip()[:1] != b"{":
             return table
         try:
@@ -63,20 +63,20 @@ def read_json_objects(table: Any, columns: Set[str], may_be_single: bool = False
         except (ValueError, RecursionError):
             return table  # lines of JSON
         are_records &= part.keys() >= columns
-        again |= dict.fromkeys(objects.keys() & part.keys(), file)
+        repeated |= dict.fromkeys(objects.keys() & part.keys(), file)
         are_nested &= all(isinstance(x, dict | list) for x in part.values())
         objects |= part
-    if not objects or not (are_nested or may_be_single) or (again and are_records):
+    if not objects or not (are_nested or may_be_single) or (repeated and are_records):
         return table
-    for key, file in again.items():
+    for key, file in repeated.items():
         raise ValueError(f"{file} must hold each key once, got {short(key)} again.")
     return objects
 
 
 def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
-    """Return what is no table yet as one, with its truth and the roles of their columns.
+    """Return predictions as a table, with their truth and the roles of the columns of both.
 
-    These are streams, which can be read only once, dicts, JSON objects of them, and TREC runs.
+    Dicts, JSON objects and TREC runs become tables. Streams may go to a temporary file.
     """
     if kind_of_files(rows) in RUNS:
         qrels = truth_file(rows, roles.target if truth is None else truth, "judgements (qrels)")
@@ -95,8 +95,8 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         judged = read_json_objects(truth, {*roles.query}, may_be_single=True)
         check_no_columns("truth", truth, judged, roles.query, *names)
     if judged is None:
-        firsts = (x for of in objects.values() if isinstance(of, Mapping) for x in of.values())
-        first = next(firsts, None)
+        of_queries = (x for x in objects.values() if isinstance(x, Mapping))
+        first = next((value for x in of_queries for value in x.values()), None)
         if isinstance(first, Mapping) and {"loc_true", "loc_pred"} <= first.keys():
             return _table_of_traces(objects), None, roles
         if all(isinstance(x, Mapping) for x in objects.values()):
@@ -112,7 +112,7 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
         judged = _table_of_dict("truth", judged)
         grade = "score" if "score" in judged.column_names else None
         roles = replace(roles, target="item", grade=grade)
-    else:  # a table, whose columns are named
+    else:  # the columns of a table of judgements have names
         roles.refuse("a run that is a dict", "score", "rank")
     table = _table_of_dict("rows", objects)
     query, item, order = (
@@ -125,9 +125,9 @@ def as_tables(rows: Any, truth: Any, roles: Roles) -> tuple[Any, Any, Roles]:
 
 
 def _is_read_once(rows: Any, truth: Any, roles: Roles) -> bool:
-    """Return whether a stream is never read again: its targets are integers, and it is not joined.
+    """Return whether one pass over a stream is enough: integer targets, and nothing to join.
 
-    Text and lists may hold several targets, where reading begins again.
+    Text and lists may hold several targets in a later row; then reading begins again.
     """
     if not isinstance(rows, pa.RecordBatchReader) or truth is not None or roles.item is not None:
         return False
@@ -159,10 +159,10 @@ def _table_of_traces(traces_of_users: Mapping[str, Any]) -> Any:
 
 
 def _table_of_dict(name: str, queries: Mapping[Any, Any]) -> Any:
-    """Return a dict as a table with `query`, `item` and `score`, which may be a grade, or `rank`.
+    """Return a dict as a table of `query`, `item`, and `score` (a score or grade) or `rank`.
 
-    A dict of a query holds a number for each item, a list, an array or a column its items, best
-    first, and any other value is its one item. The items of a truth may be a set.
+    The value of a query is a dict with a number for each item; or a list, an array or a column of
+    its items, best first; any other value is its one item. The items of a truth may be a set.
     """
     are_dicts = {isinstance(x, Mapping) for x in queries.values()}
     if len(are_dicts) > 1:
@@ -185,7 +185,7 @@ def _table_of_dict(name: str, queries: Mapping[Any, Any]) -> Any:
                 f"`{name}` must have text or whole numbers as keys and items, got {short(wrong)} "
                 f"in query {short(key)}{why and f'; {why}'}."
             )
-        # in a list, a text in brackets is a name
+        # as an item of a list, text that begins with a bracket is a name, and not read as a list
         listed = ([x] for x in items) if name == "truth" else items
         rows += zip(repeat(key), listed, numbers, strict=False)
     names = ["query", "item", "score" if True in are_dicts else "rank"]
@@ -199,17 +199,17 @@ def _table_of_dict(name: str, queries: Mapping[Any, Any]) -> Any:
 
 
 def _items_of(items: Any) -> Iterable[Any]:
-    """Return the items of a query; what is no collection is its one item."""
+    """Return the items of a query; a value that is no collection is its one item."""
     (items,) = _plain([items])
     return [items] if isinstance(items, str | bytes) or not isinstance(items, Iterable) else items
 
 
-# What most keys and items are, and needs no further look.
+# The types of most keys and items, which need no further check.
 _PLAIN = {int, str, float}
 
 
 def _plain(values: Iterable[Any]) -> list[Any]:
-    """Return values of which tensors and arrays are lists, or a number if they are one."""
+    """Return values where tensors and arrays become lists, and those of one number a number."""
     listed = list(values)
     if {*map(type, listed)} <= _PLAIN:
         return listed
@@ -217,7 +217,7 @@ def _plain(values: Iterable[Any]) -> list[Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value is an array of numbers, text or objects; times would be numbers."""
+    """Return whether a value is an array of numbers, text or objects, and not one of times."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "biufUO"
 
 
@@ -238,7 +238,7 @@ def read_trec(run: str, qrels: str) -> tuple[Any, Any]:
 
 
 def _read_lines(path: str, columns: str, at: int) -> dict[str, dict[str, float]]:
-    """Return the scores or grades of each query's items; `#` begins a comment of judgements."""
+    """Return the score or grade, in cell `at`, of each query's items; `#` begins a comment."""
     values_of_queries: dict[str, dict[str, float]] = defaultdict(dict)
     row, is_run, number = 0, at == 4, len(columns.split())
     with open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:

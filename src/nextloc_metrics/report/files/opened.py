@@ -1,4 +1,4 @@
-"""A source, opened: rows of queries, or the arrays of a file of scores."""
+"""Opens a source, as rows of queries or as the arrays of a file of scores."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ COLUMNS = tuple(x.name for x in fields(Roles) if x.name in TableSource.__datacla
 
 
 def roles_of(source: TableSource, groups: Sequence[str] = (), **columns: str | None) -> Roles:
-    """Return the columns of a source, with those that its use names beside it."""
+    """Return the columns that a source names, and those that its user names beside it."""
     named: Any = {name: getattr(source, name) for name in COLUMNS}
     return Roles(**named | columns, groups=names_of_groups(groups))
 
 
 def row_options_of(source: TableSource, **further: Any) -> tuple[dict[str, Any], Any]:
-    """Return how `TableRows` reads cells, and the options for the text of a language model.
+    """Return arguments of `TableRows`, with `further` ones, and the options of `read_answers`.
 
-    `further` are further arguments of `TableRows`.
+    These options are None if predictions are not the texts of a language model.
     """
-    lists, texts = dict(_LISTS), source.answers
-    if isinstance(texts, Mapping) and texts and texts.keys() <= lists.keys():
-        lists, texts = {**lists, **texts}, None
-    given = {**lists, "on_error": source.on_error, "on_missing": source.on_missing, **further}
-    return {**given, "vocabulary": with_missing(source.vocabulary, source.on_missing)}, texts
+    options, texts = dict[str, Any](_LISTS), source.answers
+    if isinstance(texts, Mapping) and texts and texts.keys() <= options.keys():
+        options, texts = {**options, **texts}, None
+    options |= {"on_error": source.on_error, "on_missing": source.on_missing, **further}
+    return {**options, "vocabulary": with_missing(source.vocabulary, source.on_missing)}, texts
 
 
 def open_source(
@@ -51,11 +51,11 @@ def open_source(
     query_as_groups: bool = False,
     **further: Any,
 ) -> TableRows | dict[str, Any]:
-    """Open the files or the table of a source; a cluster's table is for `engines`.
+    """Open the files or the table of a source; `engines` opens a table of a cluster.
 
-    A file of scores is a dict of arrays, by the names of the fields of `Predictions`. With
-    `query_as_groups`, the columns of `query` are groups, too. `further` is as for
-    `row_options_of`.
+    A file of scores becomes a dict of arrays, with the names of the fields of `Predictions`. With
+    `query_as_groups`, the columns of `query` are groups, too. `further` are further arguments of
+    `TableRows`.
     """
     check_no_records("rows", source.rows)
     row_options, texts = row_options_of(source, **further)
@@ -83,7 +83,7 @@ def open_source(
 
 
 def check_lists(source: TableSource) -> None:
-    """Raise for the text of a language model, which `evaluate` alone reads."""
+    """Raise if predictions are the text of a language model, which only `evaluate` reads."""
     _, texts = row_options_of(source)
     if texts is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which files there are, their bytes, unpacked, and the parts that their rows are read in."""
+"""Finds files, opens their bytes, unpacked, and defines the parts in which rows are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lazy:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__"):  # what doctests and copies ask for
+        if attribute.startswith("__"):  # doctests and copies ask for such names
             raise AttributeError(attribute)
         try:  # an import takes a lock, also of a module that is there
             module = sys.modules.get(self._name) or import_module(self._name)
@@ -52,7 +52,7 @@ def suffix_of(file: str | Path) -> str:
 
 
 def kind_of_files(source: Any) -> str:
-    """Return the suffix of the files of a path, a pattern or a folder; "" for what is no path."""
+    """Return the suffix of the files of a path, a pattern or a folder; "" for anything else."""
     paths = source if isinstance(source, list | tuple) else [source]
     if not paths or not isinstance(paths[0], str | os.PathLike):
         return ""
@@ -60,7 +60,7 @@ def kind_of_files(source: Any) -> str:
 
 
 def truth_file(rows: Any, truth: Any, what: str) -> str:
-    """Return the file of the targets of files that have none, or raise if there is no such file."""
+    """Return the file of targets that belongs to a file without targets; raise if it is missing."""
     if "://" not in str(truth) and not Path(truth).exists():
         raise ValueError(
             f"`truth` must be the file of the {what} of {rows}, got {short(truth)}, no file."
@@ -69,16 +69,16 @@ def truth_file(rows: Any, truth: Any, what: str) -> str:
 
 
 def delimiter_of(file: str) -> str:
-    """Return what separates the cells of a file of text."""
+    """Return the character between the cells of a file of text."""
     return "\t" if suffix_of(file) == ".tsv" else ","
 
 
 def find_files(source: Any) -> list[str]:
     """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
 
-    Files of a folder are in the order of their names; names that begin with `_` or `.` are not
-    read. No file is a `FileNotFoundError`; several kinds, an unknown one, or one file twice, also
-    by a link, a `ValueError`.
+    Files of a folder are in the order of their names, without those that begin with `_` or `.`. A
+    `FileNotFoundError` is raised if there is no file, and a `ValueError` for several kinds of
+    files, an unknown kind, or one file twice, also by a link.
     """
     several = source if isinstance(source, list | tuple) else [source]
     others = [x for x in several if not isinstance(x, str | os.PathLike)]
@@ -87,7 +87,7 @@ def find_files(source: Any) -> list[str]:
             f"`path` must be a path or several, got {describe(others[0])}; tables in memory "
             "are for `report.evaluate`."
         )
-    files = [file for one in several for file in _files_of(os.fspath(one))]
+    files = [file for path in several for file in _files_of(os.fspath(path))]
     seen: dict[str, str] = {}
     for file in files:
         real = file if "://" in file else os.path.realpath(file)
@@ -108,6 +108,7 @@ def find_files(source: Any) -> list[str]:
 
 
 def _files_of(path: str) -> list[str]:
+    """Return the files of one path, folder, pattern or address."""
     is_pattern = any(c in path for c in "*?[")
     if "://" in path:
         system, inside = file_system(path)
@@ -131,7 +132,7 @@ def _files_of(path: str) -> list[str]:
 
 
 def _of_saved(path: str, files: Sequence[str]) -> list[str]:
-    """Return the rows of a folder that Hugging Face's `save_to_disk` wrote, of one split."""
+    """Return the files of rows in a folder that Hugging Face's `save_to_disk` wrote."""
     splits = sorted({str(Path(x).parent) for x in files if Path(x).name == "state.json"})
     if len(splits) > 1:
         names = short([Path(x).name for x in splits])
@@ -142,13 +143,13 @@ def _of_saved(path: str, files: Sequence[str]) -> list[str]:
 
 
 def _is_data(name: str) -> bool:
-    """Return whether a file of a folder holds rows: engines write `_SUCCESS` and `.crc` too."""
+    """Return whether a file of a folder holds rows; Spark also writes `_SUCCESS` and `.crc`."""
     return suffix_of(name) in SUFFIXES and not any(x[:1] in ("_", ".") for x in Path(name).parts)
 
 
 def file_system(url: str) -> tuple[Any, str]:
     """Return the file system of an address, and the path there."""
-    from fsspec.core import url_to_fs  # which PyTorch needs, too
+    from fsspec.core import url_to_fs  # PyTorch needs it, so that it is there
 
     system, path = url_to_fs(url)
     return system, str(path)
@@ -156,14 +157,14 @@ def file_system(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def open_bytes(file: str) -> Iterator[Any]:
-    """Open the bytes of a file, unpacked."""
+    """Open a file to read its bytes, unpacked."""
     with ExitStack() as opened:
         if "://" in file:
             system, path = file_system(file)
             raw = opened.enter_context(system.open(path, "rb"))
         else:
             raw = opened.enter_context(open(file, "rb"))
-        if Path(file).suffix == ".gz":  # not by Arrow: what reads Parquet seeks
+        if Path(file).suffix == ".gz":  # a stream of Arrow could not seek, as Parquet needs
             yield opened.enter_context(gzip.open(raw))
         elif Path(file).suffix == ".zst":
             yield opened.enter_context(pa.CompressedInputStream(raw, "zstd"))
@@ -172,7 +173,7 @@ def open_bytes(file: str) -> Iterator[Any]:
 
 
 class FilePart(NamedTuple):
-    """Some rows of one file: their numbers there, from 0, and Arrow's values of columns."""
+    """Some rows of one file: their numbers in the file, from 0, and their columns, of Arrow."""
 
     file: str
     rows: Sequence[int]
@@ -184,7 +185,7 @@ class FilePart(NamedTuple):
 
 
 def as_arrow(array: Any) -> Any:
-    """Return an array as an Arrow column, its rows as lists; without a copy if it is contiguous."""
+    """Return an array as an Arrow column of its rows, without a copy if it is contiguous."""
     flat = pa.array(array.reshape(-1))
     if array.ndim == 1:
         return flat
@@ -193,7 +194,7 @@ def as_arrow(array: Any) -> Any:
 
 
 def place(file: str, row: int) -> str:
-    """Return where a row is, for messages: its number from 0, and in text the line from 1."""
+    """Return where a row is, for messages: its number from 0, and in files of text its line."""
     try:
         with open_bytes(file) as opened:
             line = _line(opened, file, row)
@@ -220,13 +221,13 @@ def _line(opened: Any, file: str, row: int) -> int:
 
 
 def check_lines(file: str, opened: Any, longest: int) -> None:
-    """Raise for a line so long that DuckDB drops it without an error if it is the last one.
+    """Raise for a line that is so long that DuckDB would drop it silently at the end of a file.
 
-    It is longer than what DuckDB holds at once, 16 of the longest lines that it reads.
+    DuckDB does so with a last line that is longer than its buffer, of 16 times `longest` bytes.
     """
     if Path(file).suffix in _PACKED:
-        with open_bytes(file) as again:  # what was unpacked cannot be read again
-            _check_lines(file, again, longest)
+        with open_bytes(file) as reopened:  # a stream that is unpacked cannot go back
+            _check_lines(file, reopened, longest)
     elif opened.seek(0, os.SEEK_END) >= 15 * longest:
         opened.seek(-longest - 2, os.SEEK_END)
         if not re.search(rb"[\r\n]", opened.read().rstrip(b"\r\n")):
@@ -246,35 +247,35 @@ def _check_lines(file: str, opened: Any, longest: int) -> None:
         lines += chunk.count(b"\n")
 
 
-#: Gets the names of all columns of a file and returns those to read; None reads nothing.
+#: a function of the names of all columns of a file that returns those to read, or None for none
 Choose: TypeAlias = Callable[[Sequence[str]], list[str] | None]
 
 
 class RowSource:
-    """Parts of the named columns, from the first row to the last.
+    """A table that yields its rows in parts.
 
     Attributes:
         untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
         is_joined: whether the rows were joined, or their lists made of columns.
-        keyed: the columns whose integers are keys that were read.
+        keyed: the columns whose integers are keys already.
     """
 
     files: list[str]
-    have: Sequence[str] = ()  #: the names of all columns, of a source that was read
+    have: Sequence[str] = ()  #: the names of all columns, once a part was read
     keyed: frozenset[str] = frozenset()
     untyped = is_joined = False
 
     @property
     def first_with_name(self) -> Any:
-        """The first column with a name, or else the first one, where lists are made of columns."""
+        """The first column with a name, or the first one, of a table with a column per rank."""
         return None
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
-        """Yield the rows; a missing or repeated column, or an unreadable file, raises."""
+        """Yield the rows; raise if a column is missing or repeated, or a file is unreadable."""
         raise NotImplementedError
 
 
-# Columns of a table with one item per row, of which scores are named first.
+# Usual names of the columns of a table with one item per row; a score is preferred to a rank.
 _ITEM = re.compile(
     r"(item|iid|location|poi|venue|place|product|article|doc)s?(_?id)?$", re.IGNORECASE
 )
@@ -285,12 +286,12 @@ _ORDERS = {
 
 
 def _hint_of_items(have: Sequence[str]) -> str:
-    """Return what to name where columns look like those of one item per row, or nothing."""
+    """Return a hint which columns to name if they look like those of one item per row, or ""."""
     bare = {name: name.partition(":")[0] for name in have}  # RecBole writes `score:float`
     items = [name for name, x in bare.items() if _ITEM.match(x)]
     for role, kind in _ORDERS.items():
         order_columns = [name for name, x in bare.items() if kind.match(x)]
-        order_columns.sort(key=lambda name: "rating" in name.lower())  # may be the truth
+        order_columns.sort(key=lambda name: "rating" in name.lower())  # last: it may be the truth
         if order_columns and (items or order_columns[0].lower() in _ORDERS):
             item, order = f"item={items[0]!r}" if items else "item", f"{role}={order_columns[0]!r}"
             return f"; if a row is one item, name `truth`, `query`, `{item}` and `{order}`."
@@ -298,7 +299,7 @@ def _hint_of_items(have: Sequence[str]) -> str:
 
 
 def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
-    """Raise if a column is missing, with the names that are similar, or occurs twice."""
+    """Raise if a column is missing or occurs twice; the message has similar names."""
     missing = [name for name in need if name not in have]
     if missing:
         like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]

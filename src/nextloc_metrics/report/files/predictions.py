@@ -1,4 +1,4 @@
-"""Files of predictions: NumPy, tables and TREC runs, read into arguments of `evaluate`.
+"""Reads all predictions of files or tables into memory, as the arguments of `evaluate`.
 
 No file is unpickled, and no row is left out silently: a cell that is not readable is counted, or
 raises an error that names the file, the row and the value.
@@ -34,17 +34,17 @@ class Predictions:
     """The content of a file of predictions.
 
     Attributes:
-        preds: scores `[N, C]`, memory-mapped if the file allows it, or lists of ids `[N, K]`; of
-            items with scores, `ScoredLists`.
+        preds: scores `[N, C]`, memory-mapped if the file allows it, or lists of ids `[N, K]`; if a
+            row of the table is an item with a score, `ScoredLists`.
         target: the relevant ids, int64 `[N]` or `[N, M]`.
         groups: the columns named in `groups`, by name.
         missed: the number of unreadable answers, which count as misses.
-        vocabulary: the id of each number, if ids are text or far larger than their number.
+        vocabulary: the id of each number, if ids are text or are numbered because they are sparse.
         mask: the column named in `mask`, bool `[N]`.
         exclude: the column named in `exclude`, int64 `[N, E]`, or bool `[N, C]` from `.npz`.
-        grades: the grades of `target` of a run, or with `grade`, float64 `[N, M]`. A query whose
-            grades are all 0 has one of its ids as `target`, which is taken out of `preds`, so that
-            it scores 0.
+        grades: the grades of `target`, for a run or with `grade`, float64 `[N, M]`. A query whose
+            grades are all 0 keeps one of its ids as `target`; `preds` lacks this id, so that the
+            query scores 0.
         card: with `truth`, how many queries are missing, have no truth, and so on.
     """
 
@@ -104,7 +104,7 @@ def read(
 
 
 def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
-    """Join all chunks of rows, and number ids if they are text or sparse."""
+    """Join all chunks of rows, and number the ids if they are text or sparse."""
     batches, pieces = zip(*rows.read(list), strict=True)
     card = Counter[str]()
     for batch in batches:
@@ -119,27 +119,27 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
     )
     assert answers is not None
     assert relevant is not None
-    kept = {
+    groups = {
         name: join_column([piece.columns[name] for piece in pieces], rows.source.untyped)
         for name in rows.names.groups
     }
     words: tuple[Any, ...] | None = rows.vocabulary
     if rows.num_candidates is None:
         are_text = kind_of(pieces[0].columns[rows.names.target]) == "text"
-        numbers = _Positions(rows, relevant, texts, are_text and not rows.source.untyped)
-        relevant, answers = numbers.of(relevant), numbers.of(answers)
-        excluded = None if excluded is None else numbers.of(excluded)
-        words = numbers.words
+        positions = _Positions(rows, relevant, texts, are_text and not rows.source.untyped)
+        relevant, answers = positions.of_keys(relevant), positions.of_keys(answers)
+        excluded = None if excluded is None else positions.of_keys(excluded)
+        words = positions.words
     lists: Any = answers if scores is None else ScoredLists(answers, scores)
-    fields = lists, relevant, kept, missed, words, masked, excluded, grades
+    fields = lists, relevant, groups, missed, words, masked, excluded, grades
     return Predictions(*fields, dict(card))
 
 
 class _Positions:
-    """Positions in `words` of ids that are text, or far larger than their number.
+    """The positions in `words` of ids that are text or sparse.
 
-    Targets come first, in rising order, then other ids as they occur. With a vocabulary, the others
-    follow it. `words` is None where ids are their own numbers.
+    Targets come first in `words`, in rising order, then other ids as they occur. With a vocabulary,
+    its ids come first, then others as they occur. `words` is None where ids keep their numbers.
     """
 
     def __init__(
@@ -174,36 +174,36 @@ class _Positions:
 
     @property
     def words(self) -> tuple[Any, ...] | None:
-        """The id of each number."""
+        """The id of each position."""
         return None if self._words is None else tuple(self._words)
 
-    def of(self, keys: Tensor) -> Tensor:
-        """Return the number of each key; padding stays."""
+    def of_keys(self, keys: Tensor) -> Tensor:
+        """Return the position of each key; padding stays."""
         if self._words is None:
             return keys
-        distinct, places = np.unique(keys.numpy(), return_inverse=True)
+        distinct, inverse = np.unique(keys.numpy(), return_inverse=True)
         first = np.full(len(distinct), keys.numel())
-        np.minimum.at(first, places.ravel(), np.arange(keys.numel()))
+        np.minimum.at(first, inverse.ravel(), np.arange(keys.numel()))
         numbers = distinct.copy()
-        for at in first.argsort().tolist():
-            key = int(distinct[at])
-            if key < self._size:  # of a vocabulary, or padding
+        for i in first.argsort().tolist():  # in the order in which keys occur first
+            key = int(distinct[i])
+            if key < self._size:  # a position in the vocabulary already, or padding
                 continue
             if key not in self._numbers:
                 self._numbers[key] = len(self._words)
                 text = self._text_of(key)
                 is_name = self._are_text or not INTEGER.fullmatch(text)
                 self._words.append(text if is_name else int(text))
-            numbers[at] = self._numbers[key]
-        return torch.from_numpy(numbers[places].reshape(keys.shape))
+            numbers[i] = self._numbers[key]
+        return torch.from_numpy(numbers[inverse].reshape(keys.shape))
 
 
-# Targets up to this id are dense; above it, ids are sparse if the largest is more than four times
-# the number of distinct targets.
+# Ids are sparse if the largest target exceeds this number plus four times the number of distinct
+# targets.
 DENSE = 1 << 20
 
 
-# What pads the rows of a batch.
+# The value that pads the rows of each field of a batch.
 _PADDED = {"preds": -1, "target": -1, "mask": 0, "exclude": -1, "grades": 0, "scores": math.nan}
 
 
@@ -216,11 +216,11 @@ def _join(parts: Sequence[Any], padding: float) -> Tensor:
 
 
 def join_column(parts: Sequence[Any], untyped: bool) -> Any:
-    """Join the parts of a column of groups; text of CSV that is all integers becomes integers."""
+    """Join the parts of a column of groups; text of CSV becomes integers if all cells are some."""
     import pandas
 
     if untyped:
-        texts = plain(pa.chunked_array(parts)).cast(pa.string())  # without a row it has no type
+        texts = plain(pa.chunked_array(parts)).cast(pa.string())  # the type is null without a row
         numbers, wrong = integers_of(texts.fill_null(""))
         if not wrong.any():
             return pandas.Series(numbers)
@@ -242,14 +242,14 @@ def read_same(
     names = (query,) if isinstance(query, str) else query
     if not names or key is not None:
         return same_queries(predictions, key)
-    for predicted in predictions.values():  # rows that are joined to a truth are in any order
+    for predicted in predictions.values():  # rows that were joined to a truth are in any order
         cells = zip(*(map(str, predicted.groups[name]) for name in names), strict=True)
         predicted.groups |= {", ".join(names): ["\0".join(x) for x in cells]}
     return same_queries(predictions, ", ".join(names))
 
 
 def check_sources(models: Mapping[str, Any], **others: Any) -> None:
-    """Raise if some models are no sources, or where arrays are given beside them."""
+    """Raise if only some models are sources, or if arrays are passed beside sources."""
     for name, model in models.items():
         if not isinstance(model, TableSource):
             raise TypeError(
@@ -266,7 +266,7 @@ def check_sources(models: Mapping[str, Any], **others: Any) -> None:
 def same_queries(predictions: Mapping[str, Predictions], key: str | None) -> dict[str, Predictions]:
     """Return predictions in the order of the first file, or raise if their queries differ.
 
-    Rows are in any order if a group, `key`, identifies a query; else they are compared row by row.
+    If the group `key` names a query, rows may be in any order; else they are compared row by row.
     """
     first_file, first = next(iter(predictions.items()))
     if not len(first.target):
@@ -278,26 +278,26 @@ def same_queries(predictions: Mapping[str, Predictions], key: str | None) -> dic
         cells = _queries(predicted, key)
         if key is not None:
             rows = _rows_by_key(key, path, cells.index, first_file, wanted.index)
-            if (rows != np.arange(len(rows))).any():  # else scores may stay on the disk
+            if (rows != np.arange(len(rows))).any():  # in the same order, scores stay on disk
                 groups = {name: np.asarray(x)[rows] for name, x in predicted.groups.items()}
                 preds, target = predicted.preds[rows], predicted.target[rows]
                 predicted = replace(predicted, preds=preds, target=target, groups=groups)
                 cells = cells.iloc[rows]
         for what in wanted:
             rule = f"the {what} of {path} must equal the {what} of {first_file}"
-            mine, others = cells[what].to_numpy(), wanted[what].to_numpy()
-            if mine.shape != others.shape:
+            values, expected = cells[what].to_numpy(), wanted[what].to_numpy()
+            if values.shape != expected.shape:
                 raise ValueError(
-                    f"{rule}, got the shapes {mine.shape} and {others.shape}; files that "
+                    f"{rule}, got the shapes {values.shape} and {expected.shape}; files that "
                     "`score --save` wrote are compared also of other queries."
                 )
-            if len(wrong := np.flatnonzero(mine != others)):
+            if len(wrong := np.flatnonzero(values != expected)):
                 row = wrong[0]
                 where = f"{as_row(row)}; join rows in another order by `--id`"
                 where = where if key is None else f"key {short(wanted.index[row])}"
                 raise ValueError(
-                    f"{rule}, row by row: {len(wrong):,} of {len(mine):,} rows differ, the first "
-                    f"with {short(mine[row])} instead of {short(others[row])} is {where}."
+                    f"{rule}, row by row: {len(wrong):,} of {len(values):,} rows differ, the first "
+                    f"with {short(values[row])} instead of {short(expected[row])} is {where}."
                 )
         if not predicted.target.equal(first.target):
             raise ValueError(
@@ -308,30 +308,30 @@ def same_queries(predictions: Mapping[str, Predictions], key: str | None) -> dic
     return same
 
 
-def _queries(one: Predictions, key: str | None) -> Any:
+def _queries(predicted: Predictions, key: str | None) -> Any:
     """Return the relevant ids as they are in the file, and groups as text, by key or by row."""
     import pandas
 
-    ids = one.target.numpy()
-    if one.vocabulary is not None:
-        ids = np.array([*one.vocabulary, None], dtype=object)[ids]
-    texts = {x: [*map(str, np.asarray(y).tolist())] for x, y in one.groups.items()}
+    ids = predicted.target.numpy()
+    if predicted.vocabulary is not None:
+        ids = np.array([*predicted.vocabulary, None], dtype=object)[ids]
+    texts = {x: [*map(str, np.asarray(y).tolist())] for x, y in predicted.groups.items()}
     keys = None if key is None else pandas.Index(texts.pop(key), dtype=object)
     columns = {f"column {x!r}": pandas.Series(y, keys, object) for x, y in texts.items()}
     return pandas.DataFrame({"targets": pandas.Series(ids.tolist(), keys, object), **columns})
 
 
-def _rows_by_key(key: str, path: str, own: Any, of: str, others: Any) -> Any:
+def _rows_by_key(key: str, path: str, keys: Any, first_path: str, wanted: Any) -> Any:
     """Return the row of each key of the first file, or raise if the keys are not the same."""
     wrong = {
-        "missing": others[~others.isin(own)],
-        "extra": own[~own.isin(others)],
-        "repeated": own[own.duplicated()],
+        "missing": wanted[~wanted.isin(keys)],
+        "extra": keys[~keys.isin(wanted)],
+        "repeated": keys[keys.duplicated()],
     }
     texts = [f"{len(x):,} {y} (the first is {short(x[0])})" for y, x in wrong.items() if len(x)]
     if texts:
         raise ValueError(
-            f"the column {key!r} of {path} must hold each key of {of} once, got {len(own):,} keys, "
-            f"{', '.join(texts)}."
+            f"the column {key!r} of {path} must hold each key of {first_path} once, got "
+            f"{len(keys):,} keys, {', '.join(texts)}."
         )
-    return own.get_indexer(others)
+    return keys.get_indexer(wanted)

@@ -1,6 +1,6 @@
-"""Tables as relations of DuckDB, whose ids are keys, and the types of what joins and ranks them.
+"""Tables as relations of DuckDB: ids become keys, and the columns that join and rank get a type.
 
-Names of a user's columns do not get there: each column has a role, such as key, item or score.
+SQL does not see the names of a user's columns: each column has a role, such as key, item or score.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from nextloc_metrics.report.files.sources import open_table
 
 
 class Rule(NamedTuple):
-    """What is wrong in SQL, of a cell `{0}` that is read as `{1}`; what must be, and the remedy."""
+    """What a cell must hold; `wrong` is SQL of the cell, `{0}`, and of what it becomes, `{1}`."""
 
     wrong: str
     must: str
     remedy: str
 
 
-# A number of text as it is usually written, of at most 18 digits.
+#: a `row_id` is the number of a file, followed by so many bits for the row in this file
+ROW_BITS = 40
+# An integer in text as it is usually written, of at most 18 digits.
 _WHOLE = r"(0|-?[1-9][0-9]{0,17})(\.0)?"
-# Beyond it not every list of gaps fits into memory.
+# Above this rank, a list with a gap for each rank that is not used may not fit into memory.
 _LARGEST_RANK = 100_000
 _FAMILIES = {
     "text": ("VARCHAR",),
@@ -53,7 +55,7 @@ _NO_OFFSET = Rule(
     "a time without an offset from UTC, as the times of the other table have no zone,",
     "give those their zone, such as `tz_localize('UTC')`",
 )
-# A time of text in parts; no part is dropped by a cast, and what has others is no time.
+# The parts of a time in text. A cast would drop some of them; text with other parts is no time.
 _CLOCK = r"(\d{1,2}:\d\d)(?::(\d\d)(?:\.(\d{1,9})0*)?)?"
 _SHIFT = r"[+-](?:[01]\d|2[0-3])(?::?[0-5]\d(?::?[0-5]\d)?)?"
 _PARTS = rf"^\s*(\d{{4,6}}[-/]\d{{1,2}}[-/]\d{{1,2}})(?:(?:[Tt]|\s+){_CLOCK})?"
@@ -86,9 +88,7 @@ _LARGE = Rule("abs({0}) > 9223372036854775807", "integers of 64 bits", "write th
 _NONE = Rule("true", "text or integers", "name another column or convert it")
 _IDS = {"floats": [_FLOATS], "large": [_LARGE], "none": [_NONE]}
 SCORES = Rule(
-    "{0} IS NOT NULL AND {2} IS NULL",
-    "a number",
-    "leave it empty if the item is not retrieved",
+    "{0} IS NOT NULL AND {2} IS NULL", "a number", "leave it empty if the item is not retrieved"
 )
 GRADES = Rule(
     "NOT ({1} > '-inf'::DOUBLE) OR {1} IS NULL",
@@ -104,16 +104,16 @@ RANKS = Rule(
 
 @dataclass(eq=False)
 class Relation:
-    """A table of a `Database`, where each column has a role, and `stood` says where a row stood.
+    """A table of a `Database`: each column has a role, and `row_id` is the file and row of a row.
 
     Attributes:
-        name: its name in SQL.
+        name: the name in SQL.
         files: the files, by number.
         columns: the user's name of each role.
         untyped: whether all values are text, as in CSV and JSON.
         kinds: DuckDB's type of each role.
         sql: the expression of each role.
-        zoned: the roles of times with a zone, which are in UTC here.
+        zoned: the roles whose times have a zone; here these times are in UTC.
         texts: the text of each key that is a hash.
     """
 
@@ -128,23 +128,23 @@ class Relation:
     texts: Mapping[int, str] = field(default_factory=dict)
 
     def family(self, role: str) -> str:
-        """Return what a column holds."""
+        """Return the family of types that a column has."""
         return family_of(self.kinds[role])
 
     def is_all(self, role: str, pattern: str) -> bool:
-        """Return whether all cells of text are of one pattern."""
+        """Return whether a pattern matches all cells of a column of text."""
         other = f"NOT regexp_full_match({self.sql[role]}, '{pattern}')"
         return self.db.row(f"SELECT 1 FROM {self.name} WHERE {other} LIMIT 1") is None
 
     def read(self, role: str, cell: str, *rules: Rule) -> None:
-        """Read a role as an expression; raise for the first row that breaks a rule."""
+        """Replace a column by an expression of SQL; raise for the first row that breaks a rule."""
         cases = [
             f"WHEN {x.wrong.replace('{0}', self.sql[role]).replace('{1}', cell)} THEN {i}"
             for i, x in enumerate(rules)
         ]
         broken = f"CASE {' '.join(cases)} END" if cases else "NULL"
         broken_row = self.db.row(
-            f"SELECT * FROM (SELECT stood, {role} AS cell, {broken} AS rule FROM {self.name}) "
+            f"SELECT * FROM (SELECT row_id, {role} AS cell, {broken} AS rule FROM {self.name}) "
             "WHERE rule IS NOT NULL ORDER BY 1 LIMIT 1"
         )
         if broken_row is not None:
@@ -154,28 +154,28 @@ class Relation:
         self.sql[role] = cell
 
     def refuse(self, query: str, says: str) -> None:
-        """Raise for the first row that a query finds, with its values for `{got}`."""
+        """Raise for the first row that a query finds; its values replace `{got}` in the message."""
         if row := self.db.row(f"{query} ORDER BY 1 LIMIT 1"):
             got = ", ".join(short(self.texts.get(x, x) if type(x) is int else x) for x in row[1:])
             raise ValueError(f"{self.place(row[0])} must hold {says.replace('{got}', got)}.")
 
-    def place(self, stood: int) -> str:
-        """Return where a row stood, for messages."""
-        return place(self.files[stood >> 40], stood & ((1 << 40) - 1))
+    def place(self, row_id: int) -> str:
+        """Return the row and file of a row, for messages."""
+        return place(self.files[row_id >> ROW_BITS], row_id & ((1 << ROW_BITS) - 1))
 
     def example(self, role: str) -> str:
-        """Return the first value of a role, for messages."""
+        """Return the first value of a column, for messages."""
         row = self.db.row(f"SELECT {self.sql[role]} FROM {self.name} LIMIT 1")
         return "no row" if row is None else short(row[0])
 
     def select(self) -> str:
-        """Return SQL of the typed columns."""
+        """Return SQL that selects the typed columns."""
         cells = ", ".join(f"{cell} AS {role}" for role, cell in self.sql.items())
-        return f"SELECT {cells}, stood FROM {self.name}"
+        return f"SELECT {cells}, row_id FROM {self.name}"
 
 
 def family_of(kind: str) -> str:
-    """Return what values of a type of DuckDB are."""
+    """Return the family that a type of DuckDB belongs to."""
     if kind.endswith("]"):
         return "none"
     families = (x for x, kinds in _FAMILIES.items() if kind.startswith(kinds))
@@ -188,8 +188,8 @@ def open_relation(
 ) -> Relation:  # fmt: skip
     """Read columns of a table into a relation; `roles` has the user's name of each.
 
-    The roles of `ids` become keys. Of lists in the role `item`, each id has a row. `gaps` is what
-    stands there for a missing target that counts as a miss.
+    The columns of `ids` become keys. A list in the role `item` becomes a row for each of its ids.
+    `gaps` are the texts of a missing target, where such a target counts as a miss.
     """
     names = list(dict.fromkeys(roles.values()))
     source = open_table(table, names, _holds_of(roles, ids))
@@ -207,31 +207,22 @@ def open_relation(
             for role, column in roles.items()
         }
         for role, array in arrays.items():
-            if pa.types.is_timestamp(array.type) and role[0] != "o":  # not groups
+            if pa.types.is_timestamp(array.type) and role[0] != "o":  # groups stay as they are
                 zones[role].add(array.type.tz is not None)
                 arrays[role] = array.cast(pa.timestamp(array.type.unit))
-            elif pa.types.is_float16(array.type):  # which DuckDB does not know
+            elif pa.types.is_float16(array.type):  # DuckDB does not know this type
                 arrays[role] = array.cast(pa.float32())
         assert isinstance(part.rows, range)
-        stood = np.arange(part.rows.start, part.rows.stop, dtype=np.int64)
-        stood += (files.index(part.file) if part.file in files else 0) << 40
-        rows = pa.table(arrays | {"stood": pa.array(stood)})
+        row_id = np.arange(part.rows.start, part.rows.stop, dtype=np.int64)
+        row_id += (files.index(part.file) if part.file in files else 0) << ROW_BITS
+        rows = pa.table(arrays | {"row_id": pa.array(row_id)})
         db.insert(tables.setdefault(rows.schema, f"{name}_{len(tables)}"), rows)
-    for role, column in roles.items():
-        types = {_kind_of(x.field(role).type): str(x.field(role).type) for x in tables}
-        types.pop("null", None)
-        if len(zones[role]) > 1:
-            types = {zone: f"times {zone} a zone" for zone in ("with", "without")}
-        if len(types) > 1:
-            raise ValueError(
-                f"{files[0]} must hold values of one type in {as_column(clip(column))}, got "
-                f"{' and '.join(types.values())}; write all of them as text or all as numbers."
-            )
+    _check_one_type(roles, tables, zones, files[0])
     if not tables:
         tables[None] = f"{name}_0"
-        kinds = {x: "BIGINT[]" if of.are_lists else "BIGINT" for x, of in ids.items()}
+        kinds = {x: "BIGINT[]" if y.are_lists else "BIGINT" for x, y in ids.items()}
         columns = ", ".join(f"{role} {kinds.get(role, 'VARCHAR')}" for role in roles)
-        db.run(f"CREATE TABLE {name}_0 ({columns}, stood BIGINT)")
+        db.run(f"CREATE TABLE {name}_0 ({columns}, row_id BIGINT)")
     db.run(f"CREATE VIEW {name} AS {' UNION ALL '.join(f'FROM {x}' for x in tables.values())}")
     if "item" in ids and ids["item"].are_lists:
         db.run(
@@ -242,17 +233,33 @@ def open_relation(
     kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
     raw = {x for x in roles if not source.untyped or x in (*ids, "preds") or x[0] == "o"}
     cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
-    zoned = frozenset(role for role, found in zones.items() if True in found)
+    zoned = frozenset(role for role, has_zone in zones.items() if True in has_zone)
     return Relation(db, name, files, dict(roles), source.untyped, kinds, cells, zoned, texts)
+
+
+def _check_one_type(
+    roles: Mapping[str, str], tables: Mapping[Any, str], zones: Mapping[str, set[bool]], file: str
+) -> None:
+    """Raise if parts of a table have other types; `tables` has a table for each Arrow schema."""
+    for role, column in roles.items():
+        types = {_kind_of(x.field(role).type): str(x.field(role).type) for x in tables}
+        types.pop("null", None)
+        if len(zones[role]) > 1:
+            types = {zone: f"times {zone} a zone" for zone in ("with", "without")}
+        if len(types) > 1:
+            raise ValueError(
+                f"{file} must hold values of one type in {as_column(clip(column))}, got "
+                f"{' and '.join(types.values())}; write all of them as text or all as numbers."
+            )
 
 
 def _holds_of(roles: Mapping[str, str], ids: Mapping[str, IdColumn]) -> dict[str, str]:
     """Return what columns hold, as for `open_table`; a column may be a key and a group."""
     groups = {x: "a group" for role, x in roles.items() if role[0] == "o"}
-    of_rows = {x: "an id" for role, x in roles.items() if role[0] == "k"}
-    several = {roles[x]: "ids of locations" if of.are_lists else "an id" for x, of in ids.items()}
+    keys = {x: "an id" for role, x in roles.items() if role[0] == "k"}
+    of_ids = {roles[x]: "ids of locations" if y.are_lists else "an id" for x, y in ids.items()}
     answers = {x: "answers" for role, x in roles.items() if role == "preds"}
-    return groups | of_rows | several | answers
+    return groups | keys | of_ids | answers
 
 
 def _kind_of(kind: Any) -> str:
@@ -265,10 +272,10 @@ def _kind_of(kind: Any) -> str:
 
 
 def align(role: str, *sides: Relation) -> None:
-    """Make a column of keys of queries alike in all tables.
+    """Give the same type to a key of queries in all tables.
 
-    Text of CSV and JSON takes the type of the other side; if all of it is, it is integers where
-    all cells are integers in their usual form.
+    Text of CSV and JSON takes the type of the other table. If all tables are such text, they are
+    read as integers where all cells are integers in their usual form.
     """
     families = [x.family(role) for x in sides]
     if "times" in families:  # the same time may be written in several ways
@@ -302,7 +309,7 @@ def align(role: str, *sides: Relation) -> None:
 
 
 def _align_times(role: str, sides: Sequence[Relation]) -> None:
-    """Write times alike, those with a zone in UTC; raise where only one table has a zone."""
+    """Write times in one way, those with a zone in UTC; raise where only one table has a zone."""
     times = [x for x in sides if x.family(role) == "times"]
     zoned = [x for x in times if role in x.zoned]
     if zoned and len(zoned) < len(times):
@@ -322,19 +329,17 @@ def _align_times(role: str, sides: Sequence[Relation]) -> None:
             side.sql[role] = f"CAST({f'CAST({cell} AS TIMESTAMP)' if day else cell} AS VARCHAR)"
 
 
-def to_numbers(one: Relation, role: str, rule: Rule) -> None:
-    """Read numbers: a gap and NaN become NULL, and integers stay integers.
-
-    In the rule `{2}` is the number with NaN.
-    """
-    family, cell, kind = one.family(role), one.sql[role], one.kinds[role]
-    if family == "text" and one.untyped:
+def to_numbers(relation: Relation, role: str, rule: Rule) -> None:
+    """Read a column as numbers, NULL for gaps and NaN; in the rule, `{2}` may still be NaN."""
+    family, cell, kind = relation.family(role), relation.sql[role], relation.kinds[role]
+    if family == "text" and relation.untyped:
         whole = "-?(0|[1-9][0-9]{0,17}|[1-8][0-9]{18})"
-        kind = "BIGINT" if one.is_all(role, whole) else "DOUBLE"
+        kind = "BIGINT" if relation.is_all(role, whole) else "DOUBLE"
         is_word = f"{cell} IN ('true', 'false') OR contains({cell}, '_')"
         cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):
         kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
     rule = rule._replace(wrong=rule.wrong.replace("{2}", cell))
-    is_float = kind in ("FLOAT", "DOUBLE")
-    one.read(role, f"CASE WHEN NOT isnan({cell}) THEN {cell} END" if is_float else cell, rule)
+    if kind in ("FLOAT", "DOUBLE"):
+        cell = f"CASE WHEN NOT isnan({cell}) THEN {cell} END"
+    relation.read(role, cell, rule)

@@ -1,4 +1,4 @@
-"""Which columns of predictions, and of their truth, hold what; a row may be no query."""
+"""The roles of columns of predictions and of their truth, and whether a row is a query."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nextloc_metrics.report.files.cells import is_written_as_list
 from nextloc_metrics.report.files.opening import pa
 from nextloc_metrics.report.files.sources import columns_of, open_table
 
-# What columns are called; RecBole writes `user_id:token`. A rating may be the truth, and no score.
+# Usual names of columns; RecBole writes `user_id:token`. A rating is no score: it may be the truth.
 _QUERY = r"(query|q|user|customer|session|uid|qid)(_?id)?$"
 _SCORE, _RANK = r"(score|prediction|probability|prob)s?$", r"(rank|position)$"
-# Rows that tell whether a row is a query, and how many queries of several rows are no accident.
+# How many rows tell whether a row is a query; so many queries of several rows are no accident.
 _SEEN, _ENOUGH = 100_000, 20
 
 
@@ -66,7 +66,7 @@ class Roles:
         return not isinstance(self.preds, str) or any(x in self.preds for x in "*?")
 
     def refuse(self, what: str, *names: str) -> None:
-        """Raise if columns are named of a form that has none."""
+        """Raise if columns are named although `what` has no columns."""
         for name in names or ("query", "item", "score", "rank", "grade"):
             if named := getattr(self, name):
                 raise ValueError(
@@ -75,7 +75,7 @@ class Roles:
                 )
 
     def are_apart(self, rows: Any, truth: Any) -> bool:
-        """Return whether predictions are no rows of one table with lists, or raise for a gap."""
+        """Return whether predictions and targets must be joined; raise if a role is missing."""
         if self.item is None:
             if named := [x for x in ("score", "rank") if getattr(self, x) is not None]:
                 raise ValueError(f"`{named[0]}` needs `item`, the column of items, got None.")
@@ -98,17 +98,17 @@ class Roles:
 
 
 def has_column(source: Any, name: str) -> bool:
-    """Return whether a table has a column, as far as that is known without an error."""
+    """Return whether a table has a column; false if that cannot be found out."""
     with suppress(ValueError, OSError):
         return name in columns_of(source)
     return False
 
 
 def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> None:
-    """Raise if rows with one id each, of a table with these columns, are items of fewer queries.
+    """Raise if rows with one id each seem to be items, several of which belong to one query.
 
-    So it is if there is a column of scores or ranks, and a column such as `user`, alone or with
-    another one, whose values repeat, always with one target and never with one id twice.
+    They are such items if there is a column of scores or ranks, and a column such as `user`, alone
+    or with another one, whose values repeat, always with one target and never with one id twice.
     """
     have = _beside(columns or columns_of(table), names)
     users, scores, ranks, ratings = _look_like_items(have, names)
@@ -130,13 +130,13 @@ def check_rows_are_queries(table: Any, names: Roles, columns: Sequence[str]) -> 
     key = next((x for x in keys if _is_key(rows, x, target, [preds, *ranks[:1]])), None)
     if key is None:
         return
-    may_be, order = scores or ranks, "rank" if ranks and not scores else "score"
+    candidates, order = scores or ranks, "rank" if ranks and not scores else "score"
     named = {"query": ",".join(key), "item": preds}
-    named[order] = may_be[0] if len(may_be) == 1 else "COLUMN"
+    named[order] = candidates[0] if len(candidates) == 1 else "COLUMN"
     named |= {"target": target} if target != "target" else {}
     written = ", ".join(f"`{name}={short(x)}`" for name, x in named.items())
-    if len(may_be) > 1:
-        written += f", where COLUMN is {' or '.join(map(short, may_be))}"
+    if len(candidates) > 1:
+        written += f", where COLUMN is {' or '.join(map(short, candidates))}"
     raise ValueError(
         f"rows must be queries, each with its list in {as_column(clip(preds))}, and these look "
         f"like single items: values of {named['query']!r} repeat, always with one target and never "
@@ -156,7 +156,7 @@ def _beside(columns: Sequence[str], names: Roles) -> list[str]:
 
 
 def _look_like_items(columns: Sequence[str], names: Roles) -> list[list[str]]:
-    """Return the columns that are called like users, scores, ranks and ratings."""
+    """Return the columns with usual names of queries, of scores, of ranks and of ratings."""
     kinds = [_QUERY, _SCORE, _RANK, "ratings?$"]
     by_kind = [
         [x for x in columns if re.match(y, x.partition(":")[0], re.IGNORECASE)] for y in kinds
@@ -170,7 +170,7 @@ def _is_key(rows: Any, key: Sequence[str], target: str, items: Sequence[str]) ->
     counts = [([], "count_all"), *((x, "count_distinct") for x in (target, *items))]
     counted = rows.group_by([*key]).aggregate(counts)
     names = "count_all", *(f"{x}_count_distinct" for x in (target, *items))
-    number, targets, *others = (counted[x].to_pylist() for x in names)
-    several = sum(x > 1 for x in number)
-    is_enough = several > 1 and (2 * several > len(number) or several >= _ENOUGH)
-    return is_enough and max(targets) == 1 and all(x == number for x in others)
+    rows_of_keys, targets, *others = (counted[x].to_pylist() for x in names)
+    several = sum(x > 1 for x in rows_of_keys)
+    is_enough = several > 1 and (2 * several > len(rows_of_keys) or several >= _ENOUGH)
+    return is_enough and max(targets) == 1 and all(x == rows_of_keys for x in others)

@@ -1,4 +1,4 @@
-"""What the ids of all rows tell only together: whether targets are names, and met by answers."""
+"""Facts that only all rows tell: whether targets are names, and whether answers hit them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,19 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
-from nextloc_metrics.report.files.cells import (
-    SEVERAL,
-    CellReading,
-    Cells,
-    names_in,
-    remedy,
-)
+from nextloc_metrics.report.files.cells import SEVERAL, CellReading, Cells, names_in, remedy
 from nextloc_metrics.report.files.opening import FilePart, place
 
 #: what to do about an answer with a name among integers
 AS_MISSES = "count names as misses with `on_error='miss'`"
-# So many lists without any target are no accident.
+# If no target is in this many lists, that is no accident.
 _MANY = 10
 
 
 def cells_with_names(
     part: FilePart, column: str, cells: Cells, reading: CellReading
 ) -> Iterator[tuple[tuple[str, int, Any], list[str]]]:
-    """Yield file, row and cell of each cell with ids that are no integers, and these ids."""
+    """Yield file, row and value of each cell with names, ids that are no integers; and these."""
     for row in np.unique(cells.rows[cells.values >= LIMIT]):
         cell = part.columns[column][int(row)].as_py()
         if names := names_in(cell, reading):
@@ -40,15 +34,16 @@ def cells_with_names(
 
 @dataclass(eq=False)
 class SeenIds:
-    """What is noted of ids until all rows are read.
+    """The facts about ids that are noted until all rows are read.
 
     Attributes:
-        preds: the name of the column of answers; so is `target`.
+        preds, target: the names of the columns.
         has_integers: whether a target is an integer, and `has_names` whether one is a name.
         several: the file, row and cell of the first target of several numbers, such as `3,4`.
         answer: the column, file, row and cell of the first answer, or excluded ids, with a name,
             and the remedy.
-        lists: the number of lists with an id, as long as none of their ids is a target.
+        is_met: whether an id of a list is a target.
+        lists: the number of lists with an id, counted until `is_met`.
         example: the first answer and target, for messages.
     """
 
@@ -106,11 +101,12 @@ class SeenIds:
             self._compare()
 
     def _compare(self) -> None:
+        """Note whether an id of a list is a target of any query so far."""
         targets = self._targets[self._targets >= 0]
         self.is_met |= bool(torch.isin(self._ids, targets).any())
 
     def merge(self, other: SeenIds) -> None:
-        """Add what later rows tell."""
+        """Add the facts of later rows."""
         self.has_integers |= other.has_integers
         self.has_names |= other.has_names
         self.several, self.answer = self.several or other.several, self.answer or other.answer
@@ -121,7 +117,7 @@ class SeenIds:
         self._compare()
 
     def check(self) -> None:
-        """Raise for names among integers; what a name is beside names, they are not."""
+        """Raise for names among integers; where a target is a name, names are no error."""
         if self.has_names:
             return
         if self.several is not None and self.has_integers:
@@ -136,7 +132,7 @@ class SeenIds:
             )
 
     def warn(self, stacklevel: int) -> None:
-        """Warn if no id of any list is a target of any query, as ids are written in two ways."""
+        """Warn if no id of any list is a target of any query: ids may be written in two ways."""
         if not self.is_met and self.lists >= _MANY:
             warnings.warn(
                 f"No id of {self.lists:,} lists is the target of any query, so that all are "

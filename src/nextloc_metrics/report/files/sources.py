@@ -1,4 +1,4 @@
-"""Sources of rows, read in parts: tables in files, and whatever exports an Arrow stream."""
+"""Tables that are read in parts: files, and objects that export an Arrow stream."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from nextloc_metrics.report.files.suffixes import READERS, read_by
 from nextloc_metrics.report.files.text_tables import read_csv, read_json
 from nextloc_metrics.report.files.wrong_tables import first_items, not_ids
 
-# Values of the widest column per part of a Parquet file, and bytes of the largest.
+# How many values the widest column, and how many bytes the largest, has in a part of Parquet.
 _VALUES = 1 << 21
 _BYTES = 1 << 26
 
-# The most values of a row; a few bytes of Parquet can say that one stands there millions of times.
+# The most values of a row: a few bytes of Parquet can repeat one value millions of times.
 _WIDEST = 1 << 22
 
-# How Hive and Spark name the folder of rows without a value.
+# The name that Hive and Spark give to the folder of rows without a value.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 _parquet = Lazy("pyarrow.parquet")
 
-# Bytes of the values of a batch that are written once in the file and stand in many rows.
+# The most bytes that texts of a batch may take once each row has its own; the file has them once.
 _UNPACKED = 1 << 28
 
 
 class Files(RowSource):
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
-    `holds` says of columns what they hold, a key of `_NO_IDS`, by the types of JSON are refused.
+    `holds` tells what columns hold, by which types of JSON are refused: see `text_tables`.
     """
 
     def __init__(self, files: Sequence[str], holds: Mapping[str, str] | None = None) -> None:
-        _ = pa.Table  # without pyarrow the error is that of the extra
+        _ = pa.Table  # raises an error that names the extra if pyarrow is missing
         self.files, reader = [*files], READERS.get(suffix_of(files[0]), "")
         self.untyped = reader in ("csv", "json")
         tables: dict[str, Any] = {"csv": read_csv, "parquet": _read_parquet, "arrow": _read_ipc}
@@ -65,7 +65,7 @@ class Files(RowSource):
         self._read = tables[reader]
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
-        """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
+        """Yield the rows in parts; a folder such as `user=ann` is a column `user` of its files."""
         self.have: list[str] = []
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
@@ -84,14 +84,14 @@ class Files(RowSource):
     def _choose(
         self, file: str, columns: Sequence[str], folders: Mapping[str, str], have: Sequence[str]
     ) -> list[str]:
-        """Return the columns to read of those that a file has; others may be names of folders."""
+        """Return the columns to read from a file; the others are folders of its path."""
         self.have = self.have or [*have]
         inside = [x for x in dict.fromkeys(columns) if x in have or x not in folders]
         check_columns(file, have, inside)
         return inside
 
     def names(self) -> list[str]:
-        """Return the names of all columns of the first file; none if it has no rows of a table."""
+        """Return the names of all columns of the first file; no names if it is empty."""
         have: list[str] = []
         with _explained(self.files[0]):
             next(self._read(self.files[0], have.extend), None)
@@ -100,7 +100,7 @@ class Files(RowSource):
 
 @contextmanager
 def _explained(file: str) -> Iterator[None]:
-    """Raise an error that names the file if it cannot be read."""
+    """Turn errors of reading a file into one that names the file."""
     try:
         yield
     except FileNotFoundError:
@@ -111,7 +111,7 @@ def _explained(file: str) -> Iterator[None]:
 
 
 def _check_bytes(files: Sequence[str]) -> None:
-    """Raise if no file has a byte."""
+    """Raise if all files are empty."""
     for file in files:
         with suppress(OSError, EOFError, zlib.error, pa.ArrowInvalid), open_bytes(file) as opened:
             if opened.read(1):
@@ -122,7 +122,7 @@ def _check_bytes(files: Sequence[str]) -> None:
 def _read_parquet(file: str, choose: Choose) -> Iterator[FilePart]:
     """Read row groups in batches, so that wide rows of scores do not fill the memory.
 
-    Texts are read as their dictionaries, whose values may be long, and stand in many rows.
+    Texts are read as dictionaries, as long texts may repeat in many rows.
     """
     with open_bytes(file) as opened:
         metadata = _parquet.read_metadata(opened)
@@ -146,13 +146,14 @@ def _read_parquet(file: str, choose: Choose) -> Iterator[FilePart]:
             opened, metadata=metadata, read_dictionary=[*texts], pre_buffer=False,
             buffer_size=1 << 20,
         )  # fmt: skip
-        # a batch from two row groups would have two dictionaries, which pyarrow refuses in lists
+        # a batch of two row groups would have two dictionaries, which pyarrow cannot read in lists
         each = range(metadata.num_row_groups)
-        read = (table.iter_batches(step, row_groups=[group], columns=names) for group in each)
+        read = (table.iter_batches(step, row_groups=[i], columns=names) for i in each)
         yield from parts_of(file, chain.from_iterable(read), names)
 
 
 def _read_ipc(file: str, choose: Choose) -> Iterator[FilePart]:
+    """Read a file of Arrow, or a stream that was written to a file."""
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
@@ -182,12 +183,12 @@ def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterato
 
 
 def _unpacked(column: Any) -> int:
-    """Return the most bytes that texts take which are written once and stand in many rows."""
+    """Return a bound on the bytes of dictionaries of text once each row has its own text."""
     while is_list(column.type) and not pa.types.is_run_end_encoded(column.type):
         column = column.flatten()
     if not pa.types.is_dictionary(column.type) or not is_text(column.dictionary.type):
         return 0
-    texts = column.dictionary.cast(pa.large_binary())  # also views
+    texts = column.dictionary.cast(pa.large_binary())  # this casts views of text, too
     return int(len(column) * (pc.max(pc.binary_length(texts)).as_py() or 0))
 
 
@@ -197,7 +198,7 @@ def is_pandas(table: Any) -> bool:
 
 
 def table_of(frame: Any) -> Any:
-    """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
+    """Return a frame of pandas as a `pyarrow.Table`; NaN within lists stays NaN."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for number, field in enumerate(table.schema):
         is_list = pa.types.is_list(field.type) and frame.dtypes.iloc[number].kind == "O"
@@ -211,10 +212,7 @@ def table_of(frame: Any) -> Any:
 
 
 class Stream(RowSource):
-    """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
-
-    `columns` are those that will be read.
-    """
+    """A table that exports an Arrow stream (polars, pandas, DuckDB); `columns` will be read."""
 
     def __init__(self, table: Any, columns: Sequence[str]) -> None:
         metadata = getattr(getattr(table, "schema", None), "metadata", None) or {}
@@ -225,6 +223,7 @@ class Stream(RowSource):
         self._table = table
 
     def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
+        """Call `make` with a table; raise an error that says why it has no Arrow types."""
         try:
             return make(table)
         except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
@@ -235,8 +234,8 @@ class Stream(RowSource):
             ) from error
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
-        """Yield the rows, after a part without any that has the types."""
-        is_arrow = isinstance(self._table, pa.Table)  # as a stream its views of text crash pyarrow
+        """Yield the rows, after a part without rows, which has the types of columns."""
+        is_arrow = isinstance(self._table, pa.Table)  # its views of text crash a stream
         make = pa.Table.to_reader if is_arrow else pa.RecordBatchReader.from_stream
         reader = self._explained(make, self._table)
         check_columns(self.files[0], reader.schema.names, columns)
@@ -259,7 +258,7 @@ def open_table(
 ) -> RowSource:
     """Return the source of the rows of files or of a table; `columns` are those that are read.
 
-    `holds` is as for `Files`; in other tables, the types of columns say it.
+    `holds` is as for `Files`; other tables have columns with types.
     """
     if isinstance(table, RowSource):
         return table
@@ -274,7 +273,7 @@ def open_table(
 
 
 def count_stored(table: Any) -> int | None:
-    """Return the number of rows of a table that knows it; None for others."""
+    """Return the number of rows of a table if it is known without reading them, or None."""
     if not isinstance(table, str | os.PathLike | list | tuple):
         return len(table) if hasattr(table, "__len__") else None
     files, number = find_files(table), 0
@@ -306,7 +305,7 @@ def _names_of(frame: Any) -> list[str]:
     return [*map(str, frame.columns)]
 
 
-def columns_of_both(one: Any, other: Any) -> list[str]:
-    """Return the names of the columns of a table that another one has, too, but for `__index__`."""
-    there = columns_of(other)
-    return [name for name in columns_of(one) if name in there and not name.startswith("__")]
+def columns_of_both(first: Any, second: Any) -> list[str]:
+    """Return the names of columns that both tables have, but for ones such as `__index__`."""
+    others = columns_of(second)
+    return [name for name in columns_of(first) if name in others and not name.startswith("__")]

@@ -1,8 +1,8 @@
-"""The one table of the files that are read: the suffix of each, and what reads it."""
+"""The one table of the kinds of files that are read, by suffix."""
 
 from __future__ import annotations
 
-#: what reads a file: `array_files`, one of the readers of tables in `sources`, or `nested`
+#: the reader of each kind: `array_files`, a reader of tables in `sources`, or `nested` for runs
 READERS = {
     ".npy": "arrays",
     ".npz": "arrays",
@@ -25,7 +25,7 @@ SUFFIXES = tuple(READERS)
 
 
 def read_by(*readers: str) -> tuple[str, ...]:
-    """Return the suffixes of the files that these read."""
+    """Return the suffixes of the files that these readers read."""
     return tuple(suffix for suffix, reader in READERS.items() if reader in readers)
 
 

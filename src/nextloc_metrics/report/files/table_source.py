@@ -1,4 +1,4 @@
-"""What is read, and how; it needs no PyTorch, as the command line shows its fields."""
+"""The fields of a `Source`. They need no PyTorch, so that the command line shows them fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of predictions from files, frames and streams, in one pass, and in chunks of any table."""
+"""Rows of predictions from files, frames and streams, read in chunks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from nextloc_metrics.report.files.cells import (
     is_text,
     is_written_as_list,
     plain,
-    printed,
     read_cells,
     remedy,
+    with_commas,
 )
 from nextloc_metrics.report.files.columns import (
     MISSING_TARGET,
@@ -59,57 +59,57 @@ from nextloc_metrics.report.files.seen_ids import SeenIds
 from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
-OF_GAPS = "leave the row out, or count it as a miss with `on_missing='miss'`"
-_OF_NEGATIVE = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
-_OF_LABELS = (
+GAP_REMEDY = "leave the row out, or count it as a miss with `on_missing='miss'`"
+_NEGATIVE_REMEDY = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
+_LABEL_REMEDY = (
     "a target is one id; a label in words needs a column with its id, or is read by the same rule "
     "as the answers, `report.read_answers(labels, ...)`"
 )
-# Rows that tell what columns hold, and values of lists per chunk.
+# How many first rows tell what columns hold, and how many values of lists a chunk has.
 _SEEN = 1000
 _VALUES = 1 << 21
 
-#: the column of the scores of items, beside their lists
-SCORES_OF = "\0scores"
+#: the column that has the scores of items; the column of predictions has the items, as lists
+ITEM_SCORES = "\0scores"
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class ReadAgainError(Exception):
-    """A row has what no row before had, so that reading begins again.
+    """A row shows that the rows before were read in a wrong way, so that reading begins again.
 
-    `found` is the attribute of `TableRows` that says so: several relevant ids, or names.
+    `attribute` of `TableRows` is then true: a row may have several relevant ids, or ids are names.
     """
 
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, attribute: str) -> None:
+        super().__init__(attribute)
+        self.attribute = attribute
 
 
 class TableRows:
     r"""Rows of a table, read in chunks.
 
-    An id is its own key: an integer is itself, and text that is no integer in its usual form has a
-    hash. A cell of text that begins with `[` is a list in JSON or as Python writes it; any other is
-    one id. In CSV and JSON 7.0 is 7, and a target that looks like a number written otherwise, or
-    like a missing value, such as `1e3` or `nan`, is refused unless it is in `vocabulary`; and so
-    are several numbers, such as `3,4`, beside integers. A negative integer is an error if it is no
-    padding; in a column of text with a type, it is a name. Where all targets are integers, an
-    answer with a name is an error.
+    Each id has a key: an integer is its own key, and the key of text that is no integer in its
+    usual form is a hash. A cell of text that begins with `[` is a list in JSON or as Python writes
+    it; any other cell of text is one id. In CSV and JSON 7.0 is 7, and a target that looks like a
+    number in another form, or like a missing value, such as `1e3` or `nan`, is an error unless it
+    is in `vocabulary`. So is a target of several numbers, such as `3,4`, beside integers. A
+    negative integer is an error if it is no padding; in a column of text with a type, it is a name.
+    Where all targets are integers, an answer with a name is an error.
 
     With `vocabulary`, the number of an id is its position there; an answer that is not in it is a
     miss.
 
-    The first rows tell what columns hold. If a later row has several relevant ids, and none before
-    had, reading begins again: pass what counts the chunks to `read`.
+    The first rows tell what columns hold. If a later row is the first with several relevant ids,
+    reading begins again. Therefore `read` takes the function that counts all chunks.
 
     Args:
         source: the rows, or a table or files for `open_table`.
         names: the columns.
         reader: what reads `preds` as answers of a language model; the options are as for
             `report.read`.
-        by_id: the name of an option whose rows belong to ids, which text has none of.
-        texts: a dict that gets the text of each key that is a hash; None for none.
+        by_id: the name of an option that has a row for each id, so that ids must be integers.
+        texts: a dict that gets the text of each key that is a hash; None collects no texts.
 
     Attributes:
         vocabulary: the id of each number; None for keys.
@@ -117,8 +117,8 @@ class TableRows:
         are_names: whether a target of the first rows is text.
         are_text: whether targets are text although their column has keys.
         has_several: whether a row may have several relevant locations.
-        card: what was counted before the first chunk, which has these counts, too.
-        ids: what the ids of the chunks so far tell together.
+        card: the counts that were made before the first chunk, whose counts include them.
+        ids: the facts about the ids of all chunks so far.
 
     Example:
         >>> import pathlib, tempfile
@@ -153,7 +153,7 @@ class TableRows:
             )
         check_choice("on_error", on_error, OnError)
         check_choice("on_missing", on_missing, OnError)
-        self._given, self._is_share = source, False
+        self._table, self._is_share = source, False
         self.card: Mapping[str, int] = {}
         self.source = open_table(source, names.all, _holds_of(names, reader is not None))
         self.names, self.on_error, self.reader, self.by_id = names, on_error, reader, by_id
@@ -164,18 +164,19 @@ class TableRows:
         missing, _ = self.numbers.answers(np.array([MISSING_TARGET]))
         self._missing = int(missing[0]) if self._gaps else -2
         self._start()
-        # in joined tables, text with a type is what it is, also if it is written as what pads
+        # in joined tables, text with a type is a name, even if it is written like padding
         is_name = self.source.is_joined and not self.source.untyped
         read_as_pads = frozenset() if is_name else frozenset(pads)
         reading = CellReading(False, self.source.untyped, separator, texts=texts, pads=read_as_pads)
         self._answers = reading._replace(are_keys=names.preds in self.source.keyed)
-        self._relevant = reading._replace(are_keys=names.target in self.source.keyed, known=words)
+        are_keys = names.target in self.source.keyed
+        self._relevant = reading._replace(are_keys=are_keys, accepted=words)
         self.are_text = self.has_several = self.are_names = False
         self.num_candidates: int | None = None
         self._kinds: dict[str, str] = {}
-        self._learn(self._look_ahead(), words, is_own=self.source is source)
+        self._learn(self._look_ahead(), words, is_source=self.source is source)
 
-    def _learn(self, seen: Sequence[FilePart], known: Set[str], is_own: bool) -> None:
+    def _learn(self, seen: Sequence[FilePart], accepted: Set[str], is_source: bool) -> None:
         """Learn from the first rows what columns hold, or raise if they are no rows of queries."""
         names, separator, are_lists = self.names, self._answers.separator, self.reader is None
         untyped = self.source.untyped
@@ -184,10 +185,11 @@ class TableRows:
         tuples = not (is_text(relevant.type) and pc.any(has_tuples(plain(relevant))).as_py())
         self._are_cells = is_text(plain(answers).type)
         self._relevant = self._relevant._replace(may_be_list=untyped or is_text(answers.type))
-        # an answer that looks like a gap is a miss: no target does
-        self._answers = self._answers._replace(known=frozenset(known | MISSING), tuples=tuples)
+        # an answer may look like a missing value: it is a miss, as no target looks so
+        names_of_gaps = frozenset(accepted | MISSING)
+        self._answers = self._answers._replace(accepted=names_of_gaps, reads_tuples=tuples)
         if are_lists and kind_of(answers) == "text":
-            answers = printed(plain(answers), tuples) if is_text(answers.type) else answers
+            answers = with_commas(plain(answers), tuples) if is_text(answers.type) else answers
             self._check_no_answers(first, answers, separator)
         if are_lists:
             self.num_candidates = width_of_most(seen, names.preds, separator)
@@ -196,17 +198,17 @@ class TableRows:
             if self._gaps:
                 raise ValueError(
                     "`on_missing` must be 'raise' beside scores, got 'miss': the id of a missing "
-                    f"target is no candidate; {of_scores(self.num_candidates)}."
+                    f"target is no candidate; {gap_remedy(self.num_candidates)}."
                 )
         is_plain = self.vocabulary is None and separator is None and are_lists
         self._is_typed = is_plain and not untyped and names.target not in self.source.keyed
         if self._is_typed:
             self._check_kinds(first)
         for part in seen:
-            self.look_at(part)
+            self.note_targets(part)
         is_listed = is_list(answers.type) or is_written_as_list(next(iter(answers), ""))
-        if are_lists and separator is None and not is_listed and not is_own:
-            check_rows_are_queries(self._given, names, self.source.have)
+        if are_lists and separator is None and not is_listed and not is_source:
+            check_rows_are_queries(self._table, names, self.source.have)
 
     def _check_no_answers(self, part: FilePart, answers: Any, separator: str | None) -> None:
         """Raise if answers of text are those of a language model, or several ids in one text."""
@@ -219,15 +221,12 @@ class TableRows:
         check_no_answers(part._replace(columns=columns), preds, target, separator)
 
     def _start(self) -> None:
-        """Count from no row on."""
+        """Forget what was counted and noted, for a new pass over the rows."""
         self._counts, self._is_first = Counter[str](), True
         self.ids = SeenIds(str(self.names.preds), self.names.target)
 
     def _look_ahead(self) -> list[FilePart]:
-        """Return the first rows, of several parts if the first one has few; or a part without.
-
-        The parts that they are of are kept, and are the first ones of the pass.
-        """
+        """Return the first rows, or an empty part; the next pass begins with the same parts."""
         parts, first, left = self._parts(), list[FilePart](), _SEEN
         ahead: list[FilePart] = []
         for part in parts:
@@ -239,7 +238,7 @@ class TableRows:
         self._ahead: Iterator[FilePart] | None = chain(ahead, parts)
         return first or [self._empty()]
 
-    def look_at(self, part: FilePart) -> None:
+    def note_targets(self, part: FilePart) -> None:
         """Note whether a target is text, and whether a row has not exactly one relevant id."""
         kind = part.columns[self.names.target].type
         if not is_list(kind) and not is_text(kind):
@@ -247,13 +246,12 @@ class TableRows:
         cells = read_cells(part, self.names.target, self._relevant)
         numbers, _ = self.numbers.targets(cells.values)
         self.are_names |= bool((numbers >= LIMIT).any())
-        # a list of nothing but padding has no relevant id
-        is_pad = numbers < 0
+        is_pad = numbers < 0  # a list of padding alone has no relevant id
         self.has_several |= bool((cells.lengths[~cells.bad] != 1).any())
         self.has_several |= bool(cells.lists[cells.rows[is_pad]].any())
 
     def _check_kinds(self, part: FilePart) -> None:
-        """Raise if types differ from those of the first rows, or ids are text beside integers."""
+        """Raise if a type differs from the rows before, or ids of one column alone are text."""
         kinds_of_part = _kinds_of(part, self.names, self.num_candidates is not None)
         if (ranks := self.source.first_with_name) is not None:
             kinds_of_part[str(self.names.preds)] = ranks.kind
@@ -284,7 +282,7 @@ class TableRows:
     def of_source(self, source: RowSource) -> TableRows:
         """Return the rows of another source of the same columns, read alike."""
         rows = copy.copy(self)
-        rows.source, rows._given, rows._ahead = source, source, None
+        rows.source, rows._table, rows._ahead = source, source, None
         rows._start()
         return rows
 
@@ -299,22 +297,21 @@ class TableRows:
     def _empty(self) -> FilePart:
         return FilePart("", (), {name: pa.nulls(0) for name in self.names.all})
 
-    def read(self, count: Callable[[Iterator[tuple[Batch, FilePart]]], Found]) -> Found:
-        """Return what `count` makes of all chunks, each with the columns it was made of.
+    def read(self, count: Callable[[Iterator[tuple[Batch, FilePart]]], Result]) -> Result:
+        """Call `count` with all chunks, each with the columns it was made of; return its result.
 
-        It is called again if reading begins again.
-
-        A row that is not readable raises a `ValueError` that names file, row and value. If there
-        are no rows, there is a chunk without rows, and a warning.
+        `count` is called again if reading begins again. A row that is not readable raises a
+        `ValueError` that names file, row and value. A table without rows has one chunk without
+        rows, and a warning.
         """
         try:
             return count(self.pieces())
         except ReadAgainError as error:
-            setattr(self, error.found, True)
+            setattr(self, error.attribute, True)
             return self.read(count)
 
     def pieces(self) -> Iterator[tuple[Batch, FilePart]]:
-        """Yield the chunks as for `read`, or raise a `ReadAgainError`."""
+        """Yield the chunks that `read` passes on, or raise a `ReadAgainError`."""
         self._start()
         number = 0
         lists = {self.names.preds, self.names.target, self.names.exclude} - {None}
@@ -329,7 +326,7 @@ class TableRows:
         if not number:
             if not self._is_share:
                 self.warn_of_no_rows()
-            # it has what other chunks have, as their counts are added
+            # the chunk has the same fields as others, so that their counts can be added
             empty = self._empty()
             yield self._batch(empty), empty
 
@@ -340,6 +337,7 @@ class TableRows:
         warnings.warn(says, stacklevel=4)
 
     def _batch(self, piece: FilePart) -> Batch:
+        """Return a chunk of rows as tensors."""
         names = self.names
         target, are_lists = self._targets(piece)
         if self._gaps:
@@ -349,28 +347,13 @@ class TableRows:
         absent = scores = None
         if self.reader is not None:
             preds = self.reader.read(_texts_of(piece, names.preds, self.reader))
-            if self.source.is_joined:  # of a query without an answer, the row is -1
+            if self.source.is_joined:  # a query without an answer has the row -1
                 rows = np.asarray(piece.rows)
                 preds = preds.at(np.where(rows < 0, -1, np.arange(len(rows))))
+        elif self.num_candidates is None:
+            preds, scores = self._lists(piece, target, are_lists)
         else:
-            cells = read_cells(piece, names.preds, self._answers)
-            if self.num_candidates is None:
-                cells = cells.numbered(*self.numbers.answers(cells.values))
-                self._check_swapped(piece, cells, are_lists)
-                if self._may_be_names and self.on_error == "raise":
-                    self.ids.look_for_answers(piece, names.preds, cells, self._answers)
-                    self._note_ranks()
-                self._count(piece, cells.bad)
-                preds = pad(cells)
-                scores = self._scores_of_items(piece, preds)
-                if names.item is not None:
-                    preds, scores = self._once(preds, scores)
-                self.ids.look_for_hits(preds, target)
-                if not self.ids.example and len(piece.rows) and not self.source.is_joined:
-                    both = (piece.columns[x][0].as_py() for x in (names.preds, names.target))
-                    self.ids.example = " and ".join(map(short, both))
-            else:
-                preds, absent = self._scores(piece, cells)
+            preds, absent = self._scores(piece)
         groups = {x: read_group(piece, x) for x in names.groups}
         batch = Batch(preds, target, groups=groups, absent=absent, scores=scores)
         if names.mask is not None:
@@ -379,7 +362,7 @@ class TableRows:
             batch.exclude = self._exclude(piece, names.exclude)
         if names.confidence is not None:
             batch.confidence = read_confidence(piece, names.confidence, batch.mask)
-        if names.grade is not None:  # in the order of the targets, and padded like them
+        if names.grade is not None:  # the grades are in the order of the targets
             batch.grades = torch.zeros(target.shape, dtype=torch.float64)
             if len(piece.rows):
                 grades = piece.columns[names.grade].flatten().to_numpy(zero_copy_only=False)
@@ -389,27 +372,49 @@ class TableRows:
         self._counts, self._is_first = Counter(), False
         return batch
 
-    def _note_ranks(self) -> None:
-        """Note a name in a column per rank, whose lists are keys."""
+    def _lists(self, piece: FilePart, target: Tensor, are_lists: Any) -> tuple[Tensor, Any]:
+        """Return lists of ids `[N, K]` and scores of items; `are_lists` is about the targets."""
+        names = self.names
+        cells = read_cells(piece, names.preds, self._answers)
+        cells = cells.numbered(*self.numbers.answers(cells.values))
+        self._check_swapped(piece, cells, are_lists)
+        if self._may_be_names and self.on_error == "raise":
+            self.ids.look_for_answers(piece, names.preds, cells, self._answers)
+            self._note_name_of_ranks()
+        self._count(piece, cells.bad)
+        preds = pad(cells)
+        scores = self._scores_of_items(piece, preds)
+        if names.item is not None:
+            preds, scores = self._without_repeats(preds, scores)
+        self.ids.look_for_hits(preds, target)
+        if not self.ids.example and len(piece.rows) and not self.source.is_joined:
+            both = (piece.columns[x][0].as_py() for x in (names.preds, names.target))
+            self.ids.example = " and ".join(map(short, both))
+        return preds, scores
+
+    def _note_name_of_ranks(self) -> None:
+        """Note the first name in columns per rank; their lists hold keys, which show no name."""
         ranks = self.source.first_with_name
         if ranks is not None and ranks.name is not None and self.ids.answer is None:
             self.ids.note_answer(ranks.column, ranks.name, ranks.reading)
 
     @property
     def _may_be_names(self) -> bool:
-        """Whether it is known only at the end that an answer is a name among integers."""
+        """Whether only the last row tells that a name in an answer is an error."""
         return self.numbers.size is None and (self.source.untyped or self._are_cells)
 
     def _scores_of_items(self, piece: FilePart, preds: Tensor) -> Tensor | None:
         """Return the scores of items, float64 in the shape of `preds`; None for other lists."""
-        if (column := piece.columns.get(SCORES_OF)) is None:
+        if (column := piece.columns.get(ITEM_SCORES)) is None:
             return None
         lengths = as_numpy(pc.list_value_length(column)).astype(np.int64)
         values = as_numpy(plain(column.flatten())).astype(np.float64)
         return torch.from_numpy(pad_rows(values, lengths, np.nan, preds.shape[1]))
 
-    def _once(self, preds: Tensor, scores: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Keep each item of a query at its best score; repeated ranks stay, as in lists."""
+    def _without_repeats(
+        self, preds: Tensor, scores: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Keep each item of a query at its best score; items with ranks may repeat, as in lists."""
         in_order = backends.choose(preds).sort(preds)
         if not ((in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)).any():
             return preds, scores
@@ -428,12 +433,12 @@ class TableRows:
             raise ReadAgainError("has_several")
         gaps = ~numbered.bad & (numbered.lengths == 0)
         gaps[is_pad] = True
-        # padding is right in a list, if rows may be one
+        # where targets may be lists, a list may be empty or hold padding alone
         gaps &= ~(numbered.lists & self.has_several)
         bad = numbered.bad | gaps | ((numbered.lengths != 1) & (not self.has_several))
         check_read(piece, self.names.target, bad, self._relevant, gaps, self.num_candidates)
-        are_counted = self.by_id == "num_locations" and self.are_names  # which is then not used
-        must_be_numbers = self.num_candidates or (self.by_id and not are_counted)
+        is_unused = self.by_id == "num_locations" and self.are_names  # names have no numbers
+        must_be_numbers = self.num_candidates or (self.by_id and not is_unused)
         if must_be_numbers and (numbered.values >= LIMIT).any():
             self._refuse_text()
         if self.source.untyped and not self._relevant.are_keys:
@@ -446,8 +451,9 @@ class TableRows:
         return target, numbered.lists
 
     def _refuse_text(self) -> None:
+        """Raise for ids of text where ids must be integers, or begin again without their number."""
         if self.by_id == "num_locations" and not self.num_candidates:
-            raise ReadAgainError("are_names")  # it is not used beside text
+            raise ReadAgainError("are_names")  # with names, `num_locations` is not used
         if self.num_candidates:
             rule = "must list the ids of text if predictions are scores"
         else:
@@ -471,19 +477,16 @@ class TableRows:
             )
 
     def _count(self, piece: FilePart, bad: Any) -> None:
-        """Count unreadable answers, or raise for the first; a list that is missing has row -1."""
-        bad = bad & (np.asarray(piece.rows) >= 0)
+        """Count unreadable answers, or raise for the first one."""
+        bad = bad & (np.asarray(piece.rows) >= 0)  # the row of a missing list is -1
         if self.on_error == "raise":
             check_read(piece, self.names.preds, bad, self._answers)
         else:
             self._counts["broken_answers"] += int(bad.sum())
 
-    def _scores(self, piece: FilePart, cells: Cells) -> tuple[Tensor, Tensor | None]:
-        """Return scores `[N, C]`, and which rows have none.
-
-        An unreadable row is NaN, the lowest of all scores.
-        """
-        width = self.num_candidates or 0
+    def _scores(self, piece: FilePart) -> tuple[Tensor, Tensor | None]:
+        """Return scores `[N, C]`, NaN in unreadable rows, and which rows are unreadable."""
+        cells, width = read_cells(piece, self.names.preds, self._answers), self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
         self._count(piece, bad)
         if not bad.any():
@@ -504,7 +507,7 @@ class TableRows:
 
 
 def _texts_of(part: FilePart, name: str, reader: Reader) -> Iterator[Any]:
-    """Return the texts of a column of answers; lists of objects with a key are JSON."""
+    """Return the texts of a column of answers; lists of objects become JSON if a key is read."""
     column = plain(part.columns[name])
     kind = column.type
     if reader.key is not None and is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -518,22 +521,24 @@ def _texts_of(part: FilePart, name: str, reader: Reader) -> Iterator[Any]:
 
 
 def _kinds_of(part: FilePart, names: Roles, are_scores: bool) -> dict[str, str]:
-    """Return whether typed columns of ids hold text or integers; "" for what may be either."""
+    """Return whether typed columns of ids hold text or integers; "" where that is not known."""
     kinds: dict[str, str] = {}
-    several = [names.target, names.exclude] if are_scores else [*names.ids]
-    for name in filter(None, several):
+    columns = [names.target, names.exclude] if are_scores else [*names.ids]
+    for name in filter(None, columns):
         column = part.columns[name]
-        none = plain(column[:0])  # a type needs no value
-        is_cell = is_text(none.type) and holds_lists(plain(column))
-        kind = plain(none.flatten()).type if is_list(none.type) else none.type
-        is_integer = bool(pa.types.is_integer(kind))
-        kinds[name] = "text" if is_text(kind) and not is_cell else "integers" * is_integer
-        kinds[name] *= len(column) > 0
+        empty = plain(column[:0])  # no cell is needed for the type
+        may_be_both = is_text(empty.type) and holds_lists(plain(column))
+        kind = plain(empty.flatten()).type if is_list(empty.type) else empty.type
+        kinds[name] = ""
+        if len(column) and is_text(kind) and not may_be_both:
+            kinds[name] = "text"
+        elif len(column) and pa.types.is_integer(kind):
+            kinds[name] = "integers"
     return kinds
 
 
 def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
-    """Return what columns hold; answers that are texts may be of any type."""
+    """Return what columns hold; the texts of a language model may have any type."""
     holds = dict.fromkeys(names.groups, "a group")
     holds |= {} if are_texts else {names.preds: "answers"}
     holds |= {x: "ids of locations" for x in (names.target, names.exclude) if x is not None}
@@ -541,12 +546,13 @@ def _holds_of(names: Roles, are_texts: bool) -> dict[str, str]:
 
 
 def _rows_of(part: FilePart, rows: slice) -> FilePart:
+
     columns = {name: column[rows] for name, column in part.columns.items()}
     return FilePart(part.file, part.rows[rows], columns)
 
 
-def of_scores(number: int | str) -> str:
-    """Return what to do about a missing target beside so many scores."""
+def gap_remedy(number: int | str) -> str:
+    """Return what to do about a missing target in a row with this number of scores."""
     return (
         "to count it as a miss beside scores, add a column of -inf to all of them, and write its "
         f"number, {number}, as the target"
@@ -557,16 +563,17 @@ def check_read(
     piece: FilePart, name: str, bad: Any, reading: CellReading, gaps: Any = None,
     width: int | None = None,
 ) -> None:  # fmt: skip
-    """Raise for the first row that is bad; `gaps` are the rows without a target beside scores."""
-    if bad.any():
-        row = int(bad.argmax())
-        cell = piece.columns[name][row].as_py()
-        what = "scores, as many as the rows before" if reading.are_scores else "ids of locations"
-        is_gap = gaps is not None and (gaps[row] or cell is None)
-        advice = OF_GAPS if width is None else of_scores(width)
-        if not is_gap:
-            advice = remedy(cell, reading, PADDING if gaps is None else _OF_NEGATIVE)
-            are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
-            if are_words and ("padding" in advice or "separator" in advice):
-                advice = _OF_LABELS
-        raise wrong_cell(piece.place(row), what, clip(name), short(cell), advice)
+    """Raise for the first bad row; `gaps` are rows without a target, and `width` counts scores."""
+    if not bad.any():
+        return
+    row = int(bad.argmax())
+    cell = piece.columns[name][row].as_py()
+    what = "scores, as many as the rows before" if reading.are_scores else "ids of locations"
+    if gaps is not None and (gaps[row] or cell is None):
+        advice = GAP_REMEDY if width is None else gap_remedy(width)
+    else:
+        advice = remedy(cell, reading, PADDING if gaps is None else _NEGATIVE_REMEDY)
+        are_words = gaps is not None and isinstance(cell, str) and any(map(str.isalpha, cell))
+        if are_words and ("padding" in advice or "separator" in advice):
+            advice = _LABEL_REMEDY
+    raise wrong_cell(piece.place(row), what, clip(name), short(cell), advice)

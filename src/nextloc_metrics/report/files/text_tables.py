@@ -1,6 +1,7 @@
-"""Tables of text, CSV and JSON, opened by DuckDB: every cell is text, and typed later, in `cells`.
+"""Tables of CSV and JSON, read by DuckDB: every cell is text, and gets its type in `cells`.
 
-Types of JSON are seen here alone: a cell becomes text, and a boolean or an object would be a name.
+Only this file sees the types of JSON. It refuses booleans and objects where ids are needed: as
+text, they would be names.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from nextloc_metrics.report.files.opening import (
 )
 from nextloc_metrics.report.files.wrong_tables import check_records
 
-# Rows per part, records that tell which keys there are, bytes of a record, characters of a line
-# of CSV and of its header: a packed file of a few kilobytes can hold millions of columns.
-_LINES, _RECORDS, _LONGEST, _LINE, _HEADER = 1 << 16, 1000, 1 << 26, 1 << 22, 1 << 20
-# Bytes that are read first.
+# How many rows a part has, and how many first records tell which keys there are.
+_LINES, _RECORDS = 1 << 16, 1000
+# The most bytes of a record, a line of CSV and its header: a small packed file can hold far more.
+_LONGEST, _LINE, _HEADER = 1 << 26, 1 << 22, 1 << 20
+# How many bytes are read first.
 _START = 1 << 16
 
-# What DuckDB says of a line, and the rule of ours.
+# Words of an error of DuckDB, and the rule that the line broke.
 _RULES = {
     "Expected Number of Columns": "have as many cells as the header; quote a cell that holds a "
     "delimiter",
@@ -52,8 +54,8 @@ _RULES = {
     "invalid state": "have lines that all end in one way",
 }
 
-# What a column holds, with the types that it refuses. A group may be a boolean. An answer is not
-# refused here, as `on_error` says what it is; a boolean becomes a list of one, which is unreadable.
+# The types that a column refuses, by what it holds. A group may be a boolean. An answer is never
+# refused here, as `on_error` decides; a boolean becomes a list of one, which is unreadable later.
 _REFUSED: dict[str, tuple[str, ...]] = {
     "an id": ("BOOLEAN", "OBJECT", "ARRAY"),
     "ids of locations": ("BOOLEAN", "OBJECT"),
@@ -83,17 +85,17 @@ def read_csv(file: str, choose: Choose) -> Iterator[FilePart]:
     )
     cells = [f"coalesce(c{header.index(x)}, '')" for x in names]
     for part in _parts(file, scan, names, cells, -1):
-        if len(names) > 1 and len(part.rows):  # again, where files were joined
+        if len(names) > 1 and len(part.rows):  # joined files repeat the header
             bare = (pc.utf8_ltrim(column, "\ufeff") for column in part.columns.values())
-            again = map(pc.equal, bare, part.columns)
-            row = pc.index(reduce(pc.and_, again), True).as_py()
+            are_header = map(pc.equal, bare, part.columns)
+            row = pc.index(reduce(pc.and_, are_header), True).as_py()
             if row >= 0:
                 raise ValueError(f"{part.place(row)} must not be the header again; remove it.")
         yield part
 
 
 def _header(file: str, opened: Any) -> list[str] | None:
-    """Return the names in the first line of a file; None if there is nothing in it."""
+    """Return the names in the first line of a file; None if the file is empty."""
     start = opened.read(_START)
     if not {*b"\r\n"} & {*start.lstrip()}:
         start += opened.read(_HEADER - len(start))
@@ -102,8 +104,8 @@ def _header(file: str, opened: Any) -> list[str] | None:
             f"{file} must have a header of at most {_HEADER:,} bytes, got more; store scores of "
             "many locations as a list in one column."
         )
-    start.partition(b"\n")[0].decode()  # DuckDB names the line of other text that is no UTF-8
-    # not "utf-8-sig", which takes a file that ends within its mark for an empty one
+    start.partition(b"\n")[0].decode()  # raises; DuckDB checks the UTF-8 of later lines
+    # "utf-8-sig" would read a file that ends within the mark of UTF-8 as an empty one
     text = start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
     lines = csv.reader(io.StringIO(text, ""), delimiter=delimiter_of(file))
     try:
@@ -193,12 +195,12 @@ def _check_one_record(file: str, text: bytes, holds: Mapping[str, str]) -> None:
 
 
 def _quoted_path(file: str) -> str:
-    """Return a file as a literal; what would be a pattern is none."""
+    """Return a file as a literal of SQL, which DuckDB does not take for a pattern."""
     return quoted(re.sub(r"([*?[])", r"[\1]", file))
 
 
 def _batches(file: str, query: str) -> Iterator[Any]:
-    """Yield what a query on a file finds."""
+    """Yield the Arrow batches of a query on a file."""
     if "://" in file:
         _database().add_files(file_system(file)[0])
     try:
@@ -210,7 +212,7 @@ def _batches(file: str, query: str) -> Iterator[Any]:
 def _parts(
     file: str, scan: str, names: list[str], cells: list[str], start: int = 0
 ) -> Iterator[FilePart]:
-    """Yield the cells of a file as text; the first row has this number, and -1 is the header."""
+    """Yield the cells of a file as text; the first row has the number `start`, a header -1."""
     listed = ", ".join(f"{x} AS x{i}" for i, x in enumerate(cells))
     for batch in _batches(file, f"SELECT {listed} FROM {scan}"):
         columns = dict(zip(names, batch.slice(int(start < 0)).columns, strict=True))
@@ -220,14 +222,14 @@ def _parts(
 
 
 def _explained_text(file: str, error: ValueError) -> ValueError:
-    """Return an error of DuckDB with the line, the rule and the text."""
+    """Return an error of DuckDB as one that names the line, the rule and the text."""
     text = str(error.__cause__)
-    line, said = re.search(r"(?i)\bline:? (\d+)", text), text.partition("\n")[0]
-    got, number = re.search(r"Original Line: (.*)", text), int(line[1]) if line else 0
+    line = re.search(r"(?i)\bline:? (\d+)", text)
+    number, got = int(line[1]) if line else 0, re.search(r"Original Line: (.*)", text)
     rule = next((rule for words, rule in _RULES.items() if words in text), "be readable")
     is_of_lines = suffix_of(file) in (".jsonl", ".ndjson")
     broken = _broken_line(file, "duplicate key" in text) if is_of_lines else None
-    number, shown = broken or (number, got[1] if got else said)
+    number, shown = broken or (number, got[1] if got else text.partition("\n")[0])
     place = f"line {number:,} of {file}" if number else file
     return ValueError(f"{place} must {rule}, got {short(shown)}.")
 
@@ -235,7 +237,7 @@ def _explained_text(file: str, error: ValueError) -> ValueError:
 def _broken_line(file: str, is_key_twice: bool) -> tuple[int, str] | None:
     """Return the first line that is no JSON, or has a key twice if that is the error.
 
-    Versions of DuckDB count lines in several ways.
+    DuckDB is not asked for the line, as its versions count lines in several ways.
     """
     read = partial(json.loads, object_pairs_hook=keys_once if is_key_twice else None)
     with open_bytes(file) as opened:
@@ -255,7 +257,7 @@ def _text_of(cell: str, holds: str | None) -> str:
 
 
 def _is_refused(cells: Sequence[str], names: Sequence[str], holds: Mapping[str, str]) -> str:
-    """Return SQL of the number of the first column that refuses its value of a row, or NULL."""
+    """Return SQL of the number of the first column that refuses its value in a row, or NULL."""
     cases = ["CASE"]
     for i, (cell, what) in enumerate(zip(cells, map(holds.get, names), strict=True)):
         if what is None:
@@ -268,7 +270,7 @@ def _is_refused(cells: Sequence[str], names: Sequence[str], holds: Mapping[str, 
 
 
 def _refusal(part: FilePart, row: int, name: str, holds: Mapping[str, str]) -> ValueError:
-    """Return the error of the value of a row, which is text here."""
+    """Return the error of a value that is refused."""
     what, got = holds[name], clip(part.columns[name][row].as_py())
     lists = " lists," if "ARRAY" in _REFUSED[what] else ""
     why = f"booleans,{lists} objects and fractions are no ids; " if what in _OF_IDS else ""

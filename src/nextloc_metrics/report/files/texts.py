@@ -1,6 +1,6 @@
-"""Forms of lists in text: each reads a text to the items of its list, or to an outcome.
+"""The forms of lists in text. A form reads the list of a text, or an outcome that says why not.
 
-A form is linear in the text; what may be meant in two ways is unreadable.
+Each form takes time linear in the text. A text that may mean two lists is unreadable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-#: what a form makes of a text: its items, an outcome, or `NO_LIST`
+#: the result of reading a text: the items of its list, an outcome, or `NO_LIST`
 Items: TypeAlias = "list[Any] | str"
 Knows: TypeAlias = Callable[[str], bool]
 
@@ -18,12 +18,12 @@ NO_LIST, CUT, UNREADABLE, OBJECTS = "", "cut", "unreadable", "objects"
 
 
 class _Object(list[Any]):
-    """The pairs of an object: a key may stand twice."""
+    """The pairs of key and value of an object, in which a key may occur twice."""
 
 
 _decoder: Any = json.JSONDecoder(object_pairs_hook=_Object, strict=False)
 _scan, _decode = _decoder.scan_once, _decoder.decode
-_BRACKET = re.compile(r"\[|\{(?=\s*[\"'}])")  # any other brace is prose
+_BRACKET = re.compile(r"\[|\{(?=\s*[\"'}])")  # any other brace is part of prose
 _DOUBLE = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _QUOTED = rf"{_DOUBLE}|'[^'\\]*(?:\\.[^'\\]*)*'"
 _TOKEN = re.compile(rf"\s*(?:({_QUOTED})|([-+.\w]+)|([\[\]{{}},:]))", re.DOTALL)
@@ -34,9 +34,9 @@ _DEEPEST = 100
 
 
 def by_json(key: str | None, take: str | None, text: str) -> Items:
-    """Read the list of a text in JSON or of Python, or that of one key.
+    """Read the list of a text in JSON or of Python, or the list that is the value of a key.
 
-    The key may also be a field of the items, which are objects: the list has what it holds.
+    If items are objects, the key may be one of their fields: the list then has its values.
     """
     keyed_lists = _lists_in(text)
     if isinstance(keyed_lists, str):
@@ -70,9 +70,9 @@ def _lists_in(text: str) -> list[tuple[str, list[Any]]] | str:
 
 
 def _of_key(key: str, name: str, items: list[Any]) -> list[Any] | None:
-    """Return the list of a key, or of a field of its items; None if it is another one.
+    """Return a list if it has this key, or the fields of this key of its items; else None.
 
-    An item without the field, or with two, is None, which is no name.
+    The field of an item that has no such field, or two, is None, which is no name.
     """
     fields = [[y for x, y in item if x == key] for item in items if type(item) is _Object]
     if any(fields) and len(fields) == len(items):
@@ -81,7 +81,7 @@ def _of_key(key: str, name: str, items: list[Any]) -> list[Any] | None:
 
 
 def _choose(lists: Sequence[list[Any]], take: str | None) -> Items:
-    """Return the one list, the last, or any if all are equal."""
+    """Return the last list if `take` says so, or else the one that all lists are equal to."""
     if not lists:
         return NO_LIST
     is_clear = take or all([*map(str, x)] == [*map(str, lists[0])] for x in lists[1:])
@@ -89,29 +89,31 @@ def _choose(lists: Sequence[list[Any]], take: str | None) -> Items:
 
 
 def scan_python(text: str, at: int) -> tuple[Any, int]:
-    """Return what begins at a bracket, or an outcome, and its end.
+    """Return the list or object that begins at a bracket, or an outcome, and where it ends.
 
-    Python has other quotes and constants than JSON, and a comma may stand before the end.
+    Quotes, constants and a last comma of Python become those of JSON, token by token.
     """
-    parts, opened, before, kind = [""], [""], 0, 0
+    in_json, opened = [""], [""]
+    kind = 0  # the last token is quoted text (1), a number or word (2) or a mark (3)
     while token := _TOKEN.match(text, at):
-        at, before, kind = token.end(), kind, token.lastindex or 0
+        at, kind_before, kind = token.end(), kind, token.lastindex or 0
         part = token[kind]
-        if {before, kind} in ({1}, {2}, {1, 2}):  # a quote within quotes, or no comma
+        if kind in (1, 2) and kind_before in (1, 2):  # a comma is missing, or an escape
             return UNREADABLE, at
         if part in ("]", "}"):
             opened.pop()
-            if parts[-1] == "," and parts[-2] not in ("[", "{", ","):
-                parts.pop()
-        opened += [part] if part in ("[", "{") else []
-        parts.append(_string_in_json(part) if kind == 1 else _CONSTANTS.get(part, part))
-        if not 1 < len(opened) <= _DEEPEST:  # it ends here, or is too deep to be read
+            if in_json[-1] == "," and in_json[-2] not in ("[", "{", ","):
+                in_json.pop()
+        elif part in ("[", "{"):
+            opened.append(part)
+        in_json.append(_string_in_json(part) if kind == 1 else _CONSTANTS.get(part, part))
+        if not 1 < len(opened) <= _DEEPEST:  # the list is closed, or too deep to be read
             try:
-                return _decode("".join(parts)), at
+                return _decode("".join(in_json)), at
             except (ValueError, RecursionError):
                 return UNREADABLE, at
     rest = text[at:].lstrip()[:1]
-    is_end = not rest or (rest in "\"'" and kind == 3)  # within a name, if it is a quote
+    is_end = not rest or (rest in "\"'" and kind == 3)  # the text may end within a quoted name
     return CUT if is_end and "[" in opened else UNREADABLE, at
 
 
@@ -123,7 +125,7 @@ def _string_in_json(token: str) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """Write an escape of Python in JSON; one that Python does not know is a backslash."""
+    """Write an escape of Python in JSON; in an unknown escape, the backslash is a character."""
     if found[1]:
         return f"\\u00{found[1]}"
     is_known = found[0][-1] in "\"'\\/abfnrtuvxNU01234567\n"
@@ -131,16 +133,16 @@ def _escape(found: re.Match[str]) -> str:
 
 
 _MARK = re.compile(r"([ \t]*)(?:\(?([0-9]{1,9})[.)](?![.)])|([-*+•])(?=[ \t]))[ \t]*(?=\S)")
-# What no name has that is written without quotes: the end of a sentence, or the marks of a form.
+# A name without quotes never has these: the end of a sentence, or the marks of another form.
 _PROSE = re.compile(r"[.:;!?…](?:\s|$)|[\u3002\uff01\uff1a\uff1b\uff1f]|[\[\]{}`\"]|^'")
-# Marks of Markdown around a whole name; those of the second kind may be a part of it.
+# Marks of Markdown around a whole name; those of the second kind may be a part of the name.
 _STRONG = re.compile(r"(\*\*\*?|``?)(?!\s)((?:(?!\1).)+)(?<!\s)\1")
 _SLANTED = re.compile(r"(\*|__?)(?!\s)((?:(?!\1).)+)(?<!\s)\1")
 _FIELD = re.compile(rf"[^\S\n]*(?:({_DOUBLE})[^\S\n]*|([^,\n]*))(,|\n|\Z)", re.DOTALL)
 
 
 def by_lines(knows: Knows, take: str | None, text: str) -> Items:
-    """Read a numbered or bulleted list, or names of one line each."""
+    """Read a numbered or bulleted list, or one name per line."""
     plain: list[str] = []
     lists: list[list[str]] = []
     style, number = "none", 0
@@ -150,14 +152,14 @@ def by_lines(knows: Knows, take: str | None, text: str) -> Items:
         if knows(name) or not (mark := _MARK.match(line)):
             if name and not name.startswith("```"):
                 plain.append(name)
-                style = "none" if style.strip() else style  # numbers may go on
+                style = "none" if style.strip() else style  # a numbered list may go on after it
             continue
         name = _unmarked(knows, line[mark.end() :].strip())
-        if line[mark.end() - 1] in ".)" and name[0].isdigit():  # or a number such as 1.5
+        if line[mark.end() - 1] in ".)" and name[0].isdigit():  # it may be a number such as 1.5
             return UNREADABLE
         indent, count, bullet = mark.groups("")
         if style != indent + bullet or not (bullet or int(count) == number + 1):
-            if count and int(count) > 1:  # what stands before is missing
+            if count and int(count) > 1:  # the items before this one are missing
                 return UNREADABLE
             lists.append([])
         style, number = indent + bullet, int(count or 0)
@@ -187,7 +189,7 @@ def by_commas(knows: Knows, text: str) -> Items:
         name = quoted or _unmarked(knows, bare.strip())
         if name and not name.startswith("```"):
             names.append(name)
-        elif not name and end == ",":  # nothing between two commas
+        elif not name and end == ",":  # there is nothing between two commas
             return UNREADABLE
     return _without_quotes(knows, names, True)
 
@@ -208,5 +210,5 @@ def _without_quotes(knows: Knows, names: Sequence[str], may_be_prose: bool) -> I
 
 
 def by_pattern(pattern: re.Pattern[str], text: str) -> Items:
-    """Read what the group of a pattern finds."""
+    """Read the texts that the group of a pattern matches."""
     return [found[1] for found in pattern.finditer(text)] or NO_LIST

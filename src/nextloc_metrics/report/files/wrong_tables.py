@@ -1,4 +1,4 @@
-"""What is passed for a table, or for lists of ids, and is none: what it is, and the remedy."""
+"""Errors for arguments that look like a table, or like lists of ids, and are not."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from nextloc_metrics.report.files.opening import find_files, kind_of_files, open
 _MOST = 1 << 26
 
 
-def check_no_records(name: str, given: Any) -> None:
+def check_no_records(name: str, value: Any) -> None:
     """Raise for a list of records in memory."""
-    if isinstance(given, list | tuple) and given and isinstance(given[0], Mapping):
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
         raise TypeError(
-            f"`{name}` must be a table, got a list of records, {short(given)}; pass "
+            f"`{name}` must be a table, got a list of records, {short(value)}; pass "
             f"`pandas.DataFrame({name})`."
         )
 
 
 def check_truth(truth: Any, query: Sequence[str], target: str) -> None:
-    """Raise for a truth that is no table, beside predictions that are one."""
+    """Raise if the predictions are a table and the truth is not."""
     check_no_records("truth", truth)
     are_paths = isinstance(truth, list | tuple) and all(
         isinstance(x, str | PathLike) for x in truth
@@ -46,62 +46,61 @@ def check_truth(truth: Any, query: Sequence[str], target: str) -> None:
 
 
 def check_no_columns(
-    name: str, table: Any, found: Any, query: Sequence[str], preds: str, target: str
+    name: str, table: Any, content: Any, query: Sequence[str], preds: str, target: str
 ) -> None:
-    """Raise for a dict of columns, and for a file of JSON that is one, or has its rows by index.
+    """Raise for a dict of columns, and for a file of JSON that holds columns, or rows by index.
 
-    `found` is what the file holds, if that is known. `query` are columns of one value for a row;
-    without any, a row has a list in `preds`.
+    `content` is what a file holds, if that is known. Each column of `query` has one value per row.
+    Without such columns, a row has a list in `preds`.
     """
     if kind_of_files(table) == ".json":
         file = find_files(table)[0]
         check_records(file, _object_of(file), query, preds, target)
         return
-    what = _form_of(found, query, preds, target) if isinstance(found, Mapping) else ""
-    held: Any = found
+    what = _form_of(content, query, preds, target) if isinstance(content, Mapping) else ""
     if what == "columns":
-        of_arrays = [x for x in (preds, target) if getattr(held.get(x), "ndim", 0) > 1]
+        has_arrays = any(getattr(content.get(x), "ndim", 0) > 1 for x in (preds, target))
         arrays = f"its arrays, `{name}[{preds!r}]` and `{name}[{target!r}]`"
         raise TypeError(
-            f"`{name}` must be a table, got a dict of columns, {short(held)}; pass "
-            f"{arrays if of_arrays else f'`pandas.DataFrame({name})`'}."
+            f"`{name}` must be a table, got a dict of columns, {short(content)}; pass "
+            f"{arrays if has_arrays else f'`pandas.DataFrame({name})`'}."
         )
 
 
-def check_records(file: str, held: Any, query: Sequence[str], preds: str, target: str) -> None:
-    """Raise if what a file of JSON holds is an object of columns, or of rows by index."""
-    what = _form_of(held, query, preds, target) if isinstance(held, Mapping) else ""
+def check_records(file: str, content: Any, query: Sequence[str], preds: str, target: str) -> None:
+    """Raise if the content of a file of JSON is an object of columns, or of rows by index."""
+    what = _form_of(content, query, preds, target) if isinstance(content, Mapping) else ""
     if what:
         raise ValueError(
             f"{file} must hold records, one for each row, and is JSON of {what}, got "
-            f'{short(held)}; write `DataFrame.to_json(path, orient="records")`, or a list of '
+            f'{short(content)}; write `DataFrame.to_json(path, orient="records")`, or a list of '
             "records."
         )
 
 
-def _form_of(found: Mapping[str, Any], query: Sequence[str], preds: str, target: str) -> str:
-    """Return what `DataFrame.to_json` wrote that are no records; "" for anything else."""
-    if found.keys() in ({"columns", "index", "data"}, {"schema", "data"}):
+def _form_of(content: Mapping[str, Any], query: Sequence[str], preds: str, target: str) -> str:
+    """Return which form other than records `DataFrame.to_json` wrote; "" if it wrote none."""
+    if content.keys() in ({"columns", "index", "data"}, {"schema", "data"}):
         return "columns beside data"
-    named, values = {*(query or (preds, target))}, [*found.values()]
+    named, values = {*(query or (preds, target))}, [*content.values()]
     if values and all(isinstance(x, Mapping) and named <= x.keys() for x in values):
         return "rows by index"
-    if not named <= found.keys():
+    if not named <= content.keys():
         return ""
-    columns = [found[x] for x in named]
+    columns = [content[x] for x in named]
     if all(isinstance(x, Mapping) for x in columns):
         return "columns" if all(x.keys() == columns[0].keys() for x in columns) else ""
     are_lists = (isinstance(x, list | tuple) or getattr(x, "ndim", 0) > 0 for x in columns)
     if not all(are_lists) or len({len(x) for x in columns}) > 1:
         return ""
-    first = next(iter(found.get(preds, ())), None)
+    first = next(iter(content.get(preds, ())), None)
     is_list = isinstance(first, list | tuple) or getattr(first, "ndim", 0) > 0
     is_written = isinstance(first, str) and first.lstrip()[:1] == "["
     return "columns" if query or is_list or is_written else ""
 
 
 def _object_of(file: str) -> Any:
-    """Return the object that a file of JSON is; None if it is a list, or broken."""
+    """Return the object that a file of JSON holds; None if it holds a list, or is broken."""
     errors = OSError, EOFError, ValueError, RecursionError, zlib.error
     with suppress(*errors), open_bytes(file) as opened:
         text = opened.read(_MOST).removeprefix(codecs.BOM_UTF8)
@@ -110,7 +109,7 @@ def _object_of(file: str) -> Any:
 
 
 def not_ids(item: Any) -> str:
-    """Say what the items of a list are that are no ids, of one of them; "" if it may be an id."""
+    """Return a message if the item of a list shows that its items are no ids; "" if it does not."""
     if isinstance(item, Mapping | np.void):
         what = "objects"
     elif isinstance(item, list | tuple) or getattr(item, "ndim", 0) > 0:
@@ -125,9 +124,8 @@ def not_ids(item: Any) -> str:
 
 
 def first_items(frame: Any) -> list[Any]:
-    """Return the first item of the lists in each column of a frame of pandas that has any."""
+    """Return the first item of the first list in each column of pandas that holds lists."""
     columns = ([*frame.iloc[:, i]] for i in range(frame.shape[1]))
-    lists = (
-        [x for x in of if isinstance(x, list | tuple | np.ndarray) and len(x)] for of in columns
-    )
-    return [found[0][0] for found in lists if found]
+    kinds = (list, tuple, np.ndarray)
+    lists = ([x for x in column if isinstance(x, kinds) and len(x)] for column in columns)
+    return [lists_of_column[0][0] for lists_of_column in lists if lists_of_column]
