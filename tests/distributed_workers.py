@@ -30,17 +30,15 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from metric_entries import CLASSES, DECILES, DECISIONS, ENTRIES, case_of
+from metric_tester import BINS, GROUPS, LOCATIONS, Case
 from metrics_from_outside import own_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    BrierScore,
-    DecileKForRecall,
     DecileNDCG,
-    DecilePrecision,
     Grouped,
     LocationF1,
-    Perplexity,
     PerQueryScores,
     PopularityBins,
     Ranking,
@@ -55,10 +53,8 @@ from nextloc_metrics.base import Distribution, RecordMetric
 from nextloc_metrics.core.base.processes import all_reduce
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.distributed import PaddedDataset
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationTally
 from nextloc_metrics.metrics.presets import _F1OfLibCity
-from strategies import CLASSES, LOCATIONS
 
 TIME_OUT = timedelta(seconds=300)
 
@@ -192,43 +188,26 @@ def collectives() -> Iterator[list[str]]:
 # What is evaluated --------------------------------------------------------------------------------
 
 ROWS = 101
-GROUPS = 4
 OF_A_BATCH = {"ignore_index", "temperature"}  # options on which a collection must agree
-BINS = [3, 2, 2, 1, 1, 0]
 
 
 def bins() -> PopularityBins:
     """Three popularity bins, and a location in none."""
-    return PopularityBins(BINS)
+    return PopularityBins(BINS.bin_of)
 
 
 def single_metrics() -> dict[str, RecordMetric]:
     """Make one of every public class, and of the options that change how they count."""
-    metrics: list[Any] = [
-        *(case.make() for case in CLASSES if not OF_A_BATCH & case.options.keys()),
-        Perplexity(given="logits"),
-        LocationF1(LOCATIONS, average=None),
-        DecilePrecision(bins(), 2),
-        DecilePrecision(bins(), 2, scope="all"),
-        DecileNDCG(bins(), 2),
-        DecileKForRecall(bins(), 0.5),
-        DecileKForRecall(bins(), 0.5, statistic="mean"),
-        DecilePredictionShare(bins(), 3),
-        DecileCoverage(bins(), 1),
-        DecileCoverage(bins(), 1, denominator="mapped", decile="overall"),
-        Grouped(AccuracyAtK(3), GROUPS),
-        Grouped(BrierScore(given="logits"), GROUPS),
-        Grouped(MRR(), GROUPS, average="groups"),
-        Grouped(MRR(), GROUPS, average="queries"),
-        Grouped(AccuracyAtK(3)),
-        Grouped(BrierScore(given="logits")),
-        Grouped(MRR(), average="groups"),
-        Grouped(MRR(), average="queries"),
-        Grouped(MRR(), group=2),
-        LocationF1(),
-        LocationF1(average=None),
-        LocationF1(average="macro"),
+    by_bin = [case for entry in DECILES for case in (entry.cases[0], entry.cases[-1])]
+    cases = [
+        *CLASSES,
+        *by_bin,
+        *ENTRIES["Grouped"].all_cases,
+        *(Case(entry, options) for entry in DECISIONS for options in entry.also),
+        case_of("Perplexity", given="logits"),
+        case_of("DecileCoverage", bins=bins(), k=1, denominator="mapped", decile="overall"),
     ]
+    metrics: list[Any] = [case.make() for case in cases if not OF_A_BATCH & case.options.keys()]
     return {repr(metric): metric for metric in metrics}
 
 

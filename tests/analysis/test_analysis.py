@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from metric_entries import RANKING_CASES
+from metric_tester import Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -36,7 +38,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.analysis.significance import holm
 from nextloc_metrics.metrics.visits import GroupShare
-from strategies import RANKING_CASES, Case, compare_scores
+from strategies import compare_scores
 
 # Chance ------------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import haversine_distances
 
-import oracle
 from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
@@ -23,6 +22,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.geography.locations import EARTH_RADIUS
+from oracles import decisions
 from strategies import examples
 
 
@@ -183,7 +183,7 @@ def test_distance_errors_are_those_of_the_decisions() -> None:
     scores = torch.randint(0, 9, (400, 40), generator=generator).float()
     scores[:7, 3], scores[7] = math.nan, -math.inf
     target = torch.randint(0, 40, (400,), generator=generator)
-    decided = [oracle.decision(row, by_scores=True) for row in scores.tolist()]
+    decided = [decisions.decision(row, by_scores=True) for row in scores.tolist()]
     rows = zip(decided, target.tolist(), strict=True)
     km = np.array([20_015.2 if one is None else matrix[one, to] for one, to in rows])
     metrics = RankingCollection(

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
-from trajectories.trajectory_oracle import haversine
+from oracles.trajectories import haversine
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-import decile_oracle
 import nextloc_metrics
+from metric_entries import DECILES
 from nextloc_metrics import (
     DecileKForRecall,
     DecileNDCG,
@@ -25,60 +25,26 @@ from nextloc_metrics import (
     decile_metrics,
 )
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
+from oracles import deciles
 from strategies import examples, same, state, updated
 
 Options = dict[str, Any]
 Batch = tuple[Tensor, Tensor]
 
 CASES: list[tuple[str, Options]] = [
-    ("DecilePrecision", {"k": 1}),
-    ("DecilePrecision", {"k": 2}),
-    ("DecilePrecision", {"k": 2, "candidates": 3}),
-    ("DecilePrecision", {"k": 2, "candidates": 1}),
-    ("DecilePrecision", {"k": 1, "scope": "all"}),
-    ("DecilePrecision", {"k": 3, "scope": "all"}),
-    ("DecilePrecision", {"k": 3, "scope": "all", "candidates": 2}),
-    ("DecilePrecision", {"k": 2, "ties": "optimistic"}),
-    ("DecilePrecision", {"k": 2, "ties": "pessimistic"}),
-    ("DecileNDCG", {"k": 1}),
-    ("DecileNDCG", {"k": 3}),
-    ("DecileNDCG", {"k": 2, "candidates": 3}),
-    ("DecileNDCG", {"k": 2, "candidates": 1}),
-    ("DecileNDCG", {"k": 2, "ties": "optimistic"}),
-    ("DecileNDCG", {"k": 2, "ties": "pessimistic"}),
-    ("DecileKForRecall", {"min_recall": 0.5}),
-    ("DecileKForRecall", {"min_recall": 0.6, "statistic": "mean"}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 2}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 9, "statistic": "mean"}),
-    ("DecileKForRecall", {"min_recall": 0.5, "candidates": 3}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 1.5}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 593.5, "statistic": "mean"}),
-    ("DecileKForRecall", {"min_recall": 1 / 3, "candidates": 1}),
-    ("DecilePredictionShare", {"k": 1}),
-    ("DecilePredictionShare", {"k": 2}),
-    ("DecilePredictionShare", {"k": 4}),
-    ("DecilePredictionShare", {"k": 3, "candidates": 2}),
-    ("DecileCoverage", {"k": 1}),
-    ("DecileCoverage", {"k": 2}),
-    ("DecileCoverage", {"k": 2, "denominator": "mapped"}),
-    ("DecileCoverage", {"k": 2, "candidates": 3}),
-    ("DecileCoverage", {"k": 2, "candidates": 1}),
-    ("DecileNDCG", {"k": 3, "scope": "all"}),
-    ("DecileNDCG", {"k": 2, "scope": "all", "candidates": 2, "ties": "pessimistic"}),
-    ("DecileKForRecall", {"min_recall": 0.5, "scope": "all"}),
-    ("DecileKForRecall", {"min_recall": 1.0, "scope": "all", "candidates": 3, "exhausted": 4}),
-    ("DecileCoverage", {"k": 1, "scope": "all"}),
-    ("DecileCoverage", {"k": 2, "scope": "all", "denominator": "mapped"}),
-    ("DecileCoverage", {"k": 3, "scope": "all", "candidates": 2}),
+    (case.name, {name: value for name, value in case.options.items() if name != "bins"})
+    for entry in DECILES
+    for case in entry.cases
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
-FEW = [2, 11, 18, 26, 29]  # one of each class
+# one of each class
+FEW = [i for i, (name, _) in enumerate(CASES) if [name for name, _ in CASES[:i]].count(name) == 2]
 every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_class = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]
 )
 every_mean = pytest.mark.parametrize(
-    ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in decile_oracle.SCORES]
+    ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in deciles.SCORES]
 )
 few_examples = examples(4)
 
@@ -170,8 +136,8 @@ def test_any_batch_agrees_with_the_oracle(name: str, options: Options, data: st.
     bin_of, num_bins, batch, ignored = data.draw(problems(form, levels))
     bins = PopularityBins(bin_of, num_bins)
     metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
-    of = decile_oracle.queries(*batch, ignored)
-    agrees(metric.compute(), decile_oracle.values_of(name, of, bin_of, num_bins, **options))
+    of = deciles.queries(*batch, ignored)
+    agrees(metric.compute(), deciles.values_of(name, of, bin_of, num_bins, **options))
 
 
 # Conventions -------------------------------------------------------------------------------------
@@ -245,14 +211,14 @@ def test_intervals_agree_with_the_oracle(
     bin_of, num_bins, batch, ignored = data.draw(problems("scores"))
     bins = PopularityBins(bin_of, num_bins)
     metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
-    of = decile_oracle.queries(*batch, ignored)
+    of = deciles.queries(*batch, ignored)
     numbers = [*range(1, num_bins + 1), 0]
-    scores = [decile_oracle.SCORES[name](of, bin_of, number, **options) for number in numbers]
+    scores = [deciles.SCORES[name](of, bin_of, number, **options) for number in numbers]
     assert metric.num_queries.tolist() == list(map(len, scores))
     errors, limits = metric.standard_error(), metric.interval(confidence_level)
     assert list(errors) == list(limits) == list(metric.compute())
     for key, values in zip(errors, scores, strict=True):
-        error, low, high = decile_oracle.sure(values, confidence_level)
+        error, low, high = deciles.sure(values, confidence_level)
         # squares are summed in steps of 2^-32, so small errors are rounded
         assert float(errors[key]) == pytest.approx(error, abs=2e-5, nan_ok=True)
         assert [float(x) for x in limits[key]] == pytest.approx([low, high], abs=1e-6, nan_ok=True)

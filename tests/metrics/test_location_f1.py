@@ -10,21 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import LocationF1, RankingCollection, next_location_metrics
-
-
-def by_loops(
-    decisions: list[int | None], targets: list[int | None], locations: int
-) -> list[list[int]]:
-    """True positives, decisions and support of every location, one query after the other."""
-    counts = [[0] * locations for _ in range(3)]
-    for decided, target in zip(decisions, targets, strict=True):
-        if target is None:
-            continue
-        counts[2][target] += 1
-        if decided is not None:
-            counts[1][decided] += 1
-            counts[0][decided] += decided == target
-    return counts
+from oracles.decisions import counts_by_location
 
 
 def scored(decisions: list[int | None], candidates: int) -> Tensor:
@@ -68,8 +54,8 @@ def test_every_decision_is_counted_at_its_location(
         updated.update(preds, target)
         decisions += decided
         targets += wanted
-        assert metric.state[:, :-1].tolist() == by_loops(decisions, targets, locations)
-    counts = zip(*by_loops(decisions, targets, locations), strict=True)
+        assert metric.state[:, :-1].tolist() == counts_by_location(decisions, targets, locations)
+    counts = zip(*counts_by_location(decisions, targets, locations), strict=True)
     expected = [2 * hit / (got + had) if got + had else math.nan for hit, got, had in counts]
     assert metric.compute().flatten().tolist() == pytest.approx(expected, nan_ok=True)
 
@@ -80,7 +66,7 @@ def test_one_relevant_location_a_query_is_counted_alike() -> None:
     decided, wanted = some_ids(50, 9), [i or 0 for i in some_ids(50, 9)]
     metric = LocationF1(11)
     metric.update(scored(decided, 9), torch.tensor(wanted))
-    assert metric.state[:, :-1].tolist() == by_loops(decided, list(wanted), 11)
+    assert metric.state[:, :-1].tolist() == counts_by_location(decided, list(wanted), 11)
 
 
 def test_a_preset_warns_once_that_all_targets_are_one_location() -> None:

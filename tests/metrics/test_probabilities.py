@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from nextloc_metrics import (
 from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
 from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import ExpectedDistance, Locations
+from oracles.probabilities import calibration_error_of, numbers_of, risks, softmax
 from strategies import examples, float32
 
 LOGITS = "logits"
@@ -43,12 +43,6 @@ def updated(metric: Any, preds: Any, target: Any, **named: Any) -> Any:
 def value(metric: Any, preds: Any, target: Any, **named: Any) -> float:
     """The value after one update."""
     return float(updated(metric, preds, target, **named).compute())
-
-
-def softmax(row: list[float]) -> list[float]:
-    """Probabilities of logits, in plain Python."""
-    weights = [math.exp(x - max(row)) for x in row]
-    return [x / sum(weights) for x in weights]
 
 
 @st.composite
@@ -118,22 +112,6 @@ HARD = [0.0, -0.0, 1.0, 0.5, -7.0, 700.0, 5e-324, 1e-310, 1e-300, 1e300, -1e300,
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
-def numbers_of(row: list[float], target: int, given: str, temperature: float) -> list[float]:
-    """Confidence, correctness, p(target), its log and the sum of squares, in plain Python."""
-    best = max(row)
-    if not all(x < math.inf for x in row) or best == -math.inf:
-        return [1.0, 0.0, 0.0, -math.inf, 1.0]
-    apart = [(x - best) / temperature for x in row]
-    weights = [max(x, 0.0) for x in row] if given == "probabilities" else [*map(math.exp, apart)]
-    if not (total := math.fsum(weights)):
-        return [1.0, 0.0, 0.0, -math.inf, 1.0]
-    shares = [x / total for x in weights]
-    log = math.log(shares[target]) if shares[target] else -math.inf
-    log = log if given == "probabilities" else apart[target] - math.log(total)
-    correct = (row[target] == best) / row.count(best)
-    return [max(shares), correct, shares[target], log, math.fsum(x * x for x in shares)]
-
-
 @examples(60)
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from(["logits", "probabilities"]))
 def test_the_numbers_of_a_query_in_plain_loops(
@@ -161,7 +139,7 @@ def test_the_numbers_of_a_query_in_plain_loops(
     eps = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
     off = eps * (4 + scores.shape[1] / 4)
     for row, at, mine, every in zip(scores.tolist(), target.tolist(), found, shares, strict=True):
-        wanted = numbers_of(row, at, given, warmth)
+        wanted = [*numbers_of(row, at, given, warmth)]
         if wanted[3] > -math.inf and wanted[2] < torch.finfo(torch.float32).tiny:
             wanted[3] = mine[3] if given == "probabilities" else wanted[3]  # p has few digits
         assert mine == pytest.approx(wanted, rel=2**-50, abs=off)
@@ -306,24 +284,6 @@ def as_rows(confidences: list[float], correct: list[bool]) -> tuple[Tensor, Tens
     return preds, tensor([0 if right else 1 for right in correct])
 
 
-def calibration_error(confidences: list[float], correct: list[bool], bins: int, norm: str) -> float:
-    """The definition in plain loops; what is within a few units in the last place is on an edge."""
-    off = 2**-50
-    total, gaps = len(confidences), []
-    for b in range(bins):
-        low, high = b / bins * (1 + off), (b + 1) / bins * (1 + off)
-        inside = [i for i, c in enumerate(confidences) if low < c <= high]
-        if inside:
-            accuracy = sum(correct[i] for i in inside) / len(inside)
-            confidence = sum(confidences[i] for i in inside) / len(inside)
-            gaps.append((len(inside), abs(accuracy - confidence)))
-    if norm == "l1":
-        return sum(n * gap for n, gap in gaps) / total
-    if norm == "max":
-        return max(gap for _, gap in gaps)
-    return math.sqrt(sum(n * gap * gap for n, gap in gaps) / total)
-
-
 # 0.5, 0.75 and 1 are edges of 4, 20 and 100 bins, exactly
 SURE = st.one_of(st.sampled_from([0.5, 0.75, 1.0, 0.875, 0.9]), st.floats(0.5, 1))
 
@@ -342,7 +302,7 @@ def test_calibration_error_in_plain_loops(
     correct = [right for _, right in answers]
     metric = CalibrationError(bins, norm, given="probabilities")
     found = value(metric, *as_rows(confidences, correct))
-    expected = calibration_error(confidences, correct, bins, norm)
+    expected = calibration_error_of(confidences, correct, bins, norm)
     # the square root of a sum near 0 magnifies its rounding
     assert found == pytest.approx(expected, abs=1e-4 if norm == "l2" else 1e-7)
 
@@ -365,18 +325,6 @@ def test_tied_best_candidates_are_correct_in_part() -> None:
 
 
 # Answering only when sure ------------------------------------------------------------------------
-
-
-def risks(answers: list[tuple[float, bool]]) -> list[Fraction]:
-    """The expected risk at each coverage, with equal confidences in random order."""
-    found, before, wrong_before = [], 0, Fraction(0)
-    for level in sorted({c for c, _ in answers}, reverse=True):
-        same_level = [right for c, right in answers if c == level]
-        rate = Fraction(sum(not right for right in same_level), len(same_level))
-        places = range(1, len(same_level) + 1)
-        found += [(wrong_before + rate * i) / (before + i) for i in places]
-        before, wrong_before = before + len(same_level), wrong_before + rate * len(same_level)
-    return found
 
 
 @given(

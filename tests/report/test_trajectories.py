@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from nextloc_metrics import report
 from nextloc_metrics.cli.commands import main
 from nextloc_metrics.trajectories import DTW, GeoBLEU
+from oracles.trajectories import distance, geo_bleu, haversine, path
 from trajectories.test_trajectory_tables import by_loops, make
-from trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:

@@ -19,8 +19,8 @@ from nextloc_metrics.trajectories import (
     PointErrorAt,
     trajectory_metrics,
 )
+from oracles.trajectories import padded, walks
 from strategies import compare_scores
-from trajectories.trajectory_oracle import padded, walks
 
 ALIGNED = walks(30, 9, seed=4, equal=True)
 PREDS, TARGET = (padded([pair[side] for pair in ALIGNED]) for side in (0, 1))

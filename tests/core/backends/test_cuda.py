@@ -15,6 +15,8 @@ from packaging.version import Version
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from metric_entries import CASES, CLASSES, FAMILIES
+from metric_tester import Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -32,7 +34,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.base import Distribution, RecordMetric
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from strategies import CASES, CLASSES, FAMILIES, Case, named, state
+from strategies import named, state
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 WIDE = 600  # candidates, where there must be more than a preset's 6 locations

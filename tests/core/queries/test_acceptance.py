@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metric_tester import LOCATIONS
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -24,7 +25,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
-from strategies import LEVELS, LOCATIONS, examples, same, states
+from strategies import LEVELS, examples, same, states
 
 GROUPS = 3
 LONG = 70  # lists of this width are checked for visit counts

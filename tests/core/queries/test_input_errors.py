@@ -12,6 +12,8 @@ import pytest
 import torch
 
 import nextloc_metrics as nm
+from metric_entries import case_of
+from metric_tester import LOCATIONS, Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -35,7 +37,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.distributed import padding_mask
 from nextloc_metrics.metrics.visits import GroupShare
-from strategies import LOCATIONS, Case, batch, named, same, state, updated
+from strategies import batch, named, same, state, updated
 
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
@@ -109,11 +111,11 @@ BAD: dict[str, list[Any]] = {
     ],
 }
 KINDS = [
-    Case("AccuracyAtK", {"k": 3}),
-    Case("MRR"),
-    Case("F1AtK", {"k": 3}),
-    Case("PrecisionAtK", {"k": 3, "denominator": "retrieved"}),
-    Case("LocationF1", {"num_locations": LOCATIONS}),
+    case_of("AccuracyAtK", k=3),
+    case_of("MRR"),
+    case_of("F1AtK", k=3),
+    case_of("PrecisionAtK", k=3, denominator="retrieved"),
+    case_of("LocationF1", num_locations=LOCATIONS),
 ]
 
 

@@ -14,6 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from metric_entries import RANKING_CASES
+from metric_tester import Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -28,7 +30,7 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.core.scoring import formulas
-from strategies import RANKING_CASES, Case, same
+from strategies import same
 
 
 def make(case: Case) -> RankingMetric:

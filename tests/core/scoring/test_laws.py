@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric
 
+from metric_entries import BLOCK_CASES, CLASSES, FAMILIES, PROBABILITY_CASES, RANKING_CASES, case_of
+from metric_tester import LOCATIONS, Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -26,15 +28,8 @@ from nextloc_metrics import (
     scoring,
 )
 from strategies import (
-    BLOCK_CASES,
-    CLASSES,
     DIRTY,
-    FAMILIES,
-    LOCATIONS,
-    PROBABILITY_CASES,
-    RANKING_CASES,
     SCORES,
-    Case,
     batch,
     examples,
     graded_relevant,
@@ -88,7 +83,7 @@ def values(cases: list[Case], preds: Tensor, target: Tensor) -> list[float]:
 
 def one_f1(locations: int) -> Case:
     """`LocationF1` apart: only it cares which of two equal scores has which id."""
-    return Case("LocationF1", {"num_locations": locations})
+    return case_of("LocationF1", num_locations=locations)
 
 
 # Only the order of the scores matters ------------------------------------------------------------
