@@ -1,4 +1,4 @@
-"""Which counts the F1 over locations keeps, on every path."""
+"""F1, precision and recall over locations: values by hand, and counts on every path."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ import warnings
 import pytest
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 
-from nextloc_metrics import LocationF1, RankingCollection, next_location_metrics
+from nextloc_metrics import (
+    LocationF1,
+    LocationPrecision,
+    LocationRecall,
+    RankingCollection,
+    next_location_metrics,
+)
 from oracles.decisions import counts_by_location
+from strategies import updated
 
 
 def scored(decisions: list[int | None], candidates: int) -> Tensor:
@@ -87,3 +95,55 @@ def test_a_preset_warns_once_that_all_targets_are_one_location() -> None:
         warnings.simplefilter("error")
         metrics.table()
         assert single.compute()["f1"] == 1
+
+
+def value_of(metric: Metric, *args: Tensor) -> float:
+    """The value of a metric after one update."""
+    return updated(metric, *args).compute().item()
+
+
+def test_weighted_f1_of_a_confusion_matrix() -> None:
+    """Three locations: each location's F1 weighted by how often it was visited."""
+    matrix = [[50, 10, 5], [5, 80, 15], [10, 20, 35]]
+    target = [i for i, row in enumerate(matrix) for n in row for _ in range(n)]
+    decided = [j for row in matrix for j, n in enumerate(row) for _ in range(n)]
+    preds = torch.nn.functional.one_hot(torch.tensor(decided), 3).float()
+    f1 = [2 * 50 / (65 + 65), 2 * 80 / (100 + 110), 2 * 35 / (65 + 55)]
+    expected = (65 * f1[0] + 100 * f1[1] + 65 * f1[2]) / 230
+    assert expected == pytest.approx(0.7135, abs=5e-5)
+    assert value_of(LocationF1(3), preds, torch.tensor(target)) == pytest.approx(expected)
+    macro = LocationF1(3, average="macro")
+    assert value_of(macro, preds, torch.tensor(target)) == pytest.approx(sum(f1) / 3)
+    micro = LocationF1(3, average="micro")
+    assert value_of(micro, preds, torch.tensor(target)) == pytest.approx((50 + 80 + 35) / 230)
+    each = updated(LocationF1(3, average=None), preds, torch.tensor(target)).compute()
+    assert each.tolist() == pytest.approx(f1)
+
+
+def test_location_f1_of_rows_that_decide_nothing() -> None:
+    """A row with a NaN, or with nothing above -inf, counts as a visit and as no decision."""
+    preds = torch.tensor([[9.0, 0.0, 0.0], [9.0, 0.0, math.nan], [-math.inf] * 3])
+    target = torch.tensor([0, 0, 0])
+    metric = updated(LocationF1(3), preds, target)
+    assert metric.compute().item() == pytest.approx(2 * 1 / (3 + 1))
+    assert metric.num_queries == 3
+    assert value_of(LocationPrecision(3, average="micro"), preds, target) == 1 / 1
+    assert value_of(LocationRecall(3, average="micro"), preds, target) == pytest.approx(1 / 3)
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_an_invented_id_is_a_wrong_decision() -> None:
+    """A list that begins with an id of no location counts in support, wherever others end."""
+    lists, target = torch.tensor([[1, 7], [7, 1], [1 << 40, 1], [2, 1]]), torch.tensor([1, 1, 1, 2])
+    for average, expected in (
+        ("weighted", (3 * 1 / 2 + 1) / 4),  # of 1: one decision, support 3; of 2: all right
+        ("macro", (1 / 2 + 1) / 2),
+        ("micro", 2 / 4),
+    ):
+        f1 = LocationF1(4, average=average)  # type: ignore[arg-type]
+        f1.update(lists, target)
+        assert f1.compute().item() == pytest.approx(expected)
+        assert (f1.num_queries, f1.num_invented) == (4, 2)
+    metrics = next_location_metrics(4)
+    metrics.update(lists, target)
+    assert metrics.compute()["acc_at_5"].item() == 1

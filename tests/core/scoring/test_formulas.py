@@ -223,3 +223,50 @@ def test_a_sum_of_precisions_is_of_harmonic_weights(target: Tensor) -> None:
     with pytest.raises(ValueError, match=r"`weight` must be 'harmonic' for `of='precision'`, got"):
         metric.update(torch.tensor([[0.1, 0.5, 0.5]]), target)
     assert metric.num_queries == 0
+
+
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize(
+    ("above", "tied", "relevant", "k"),
+    [
+        (0, 256, 2, None),
+        (0, 257, 2, None),
+        (3, 301, 5, None),
+        (7, 3000, 2, 2000),
+        (300, 2999, 3, 900),
+        (0, 257, 257, None),
+        (0, 259, 3, 256),
+        (4, 300, 2, 260),
+        (4, 300, 2, 261),
+        (2, 300, 43, None),
+        (2, 300, 44, None),
+        (0, 400, 390, 200),
+        (1, 5000, 60, 4999),
+        (0, 100_000, 2, 99_990),
+    ],
+)
+def test_the_first_of_several_in_a_long_block_of_ties(
+    above: int,
+    tied: int,
+    relevant: int,
+    k: int | None,
+    looks: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The expectation of 1 / rank in exact integers, also where nothing may read a value."""
+    monkeypatch.setattr(formulas, "must_not_sync", lambda _: not looks)
+    scores = torch.zeros(2, above + tied)
+    scores[:, :above] = 1.0
+    target = torch.arange(above, above + relevant).repeat(2, 1)
+    target[1, 1:] = -1  # another query, of one relevant location
+    ranking = Ranking.from_scores(scores, target)
+    ways, expected = math.comb(tied - 1, relevant - 1), 0
+    for q in range(1, tied - relevant + 2):
+        if k is None or above + q <= k:
+            expected += (ways << 200) // (above + q)
+        ways = ways * (tied - q - relevant + 1) // max(1, tied - q)
+    expected //= math.comb(tied, relevant)
+    first, single = scoring.reciprocal_rank(ranking, k).tolist()
+    assert abs(first - expected / (1 << 200)) < 2e-13
+    places = range(above + 1, min(above + tied, k or above + tied) + 1)
+    assert abs(single - math.fsum(1 / place for place in places) / tied) < 2e-13

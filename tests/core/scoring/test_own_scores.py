@@ -23,7 +23,6 @@ from nextloc_metrics import (
     RankingMetric,
     RecallAtK,
     analysis,
-    next_location_metrics,
     scoring,
 )
 from nextloc_metrics.base import Needs
@@ -389,24 +388,6 @@ def test_an_update_of_ones_own_is_refused_by_a_collection() -> None:
     assert watched(torch.eye(4), torch.arange(4)) == 1
     with pytest.raises(TypeError, match=r"must not override `update`.*define `score` or `tally`"):
         RankingCollection({"watched": watched, "mrr": MRR()})
-
-
-@pytest.mark.usefixtures("each_backend")
-def test_an_invented_id_is_a_wrong_decision() -> None:
-    """A list that begins with an id of no location counts in support, wherever others end."""
-    lists, target = torch.tensor([[1, 7], [7, 1], [1 << 40, 1], [2, 1]]), torch.tensor([1, 1, 1, 2])
-    for average, expected in (
-        ("weighted", (3 * 1 / 2 + 1) / 4),  # of 1: one decision, support 3; of 2: all right
-        ("macro", (1 / 2 + 1) / 2),
-        ("micro", 2 / 4),
-    ):
-        f1 = LocationF1(4, average=average)  # type: ignore[arg-type]
-        f1.update(lists, target)
-        assert f1.compute().item() == pytest.approx(expected)
-        assert (f1.num_queries, f1.num_invented) == (4, 2)
-    metrics = next_location_metrics(4)
-    metrics.update(lists, target)
-    assert metrics.compute()["acc_at_5"].item() == 1
 
 
 # What a plan tallies of subclasses ----------------------------------------------------------------
