@@ -30,6 +30,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from inner import all_reduce, exact
 from metric_entries import CLASSES, DECILES, DECISIONS, ENTRIES, case_of
 from metric_tester import BINS, GROUPS, LOCATIONS, Case
 from metrics_from_outside import own_metrics
@@ -50,11 +51,7 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 from nextloc_metrics.base import Distribution, RecordMetric
-from nextloc_metrics.core.base.processes import all_reduce
-from nextloc_metrics.core.means import exact
 from nextloc_metrics.distributed import PaddedDataset
-from nextloc_metrics.metrics.location_f1 import LocationTally
-from nextloc_metrics.metrics.presets import _F1OfLibCity
 
 TIME_OUT = timedelta(seconds=300)
 
@@ -267,7 +264,7 @@ def add(metric: Any, batch: dict[str, Tensor], forward: bool = False) -> Any:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    kinds = LocationTally, _F1OfLibCity
+    kinds = *(entry.kind for entry in DECISIONS if entry.state), type(libcity_metrics(3)["F1@3"])
     of_one = [isinstance(x, kinds) or x.record is Distribution for x in members]
     return not (several and any(of_one))
 

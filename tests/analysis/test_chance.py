@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from inner import GroupShare
 from metric_entries import RANKING_CASES
 from metric_tester import Case
 from nextloc_metrics import (
@@ -28,7 +29,6 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.metrics.visits import GroupShare
 
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)

@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextloc_metrics.analysis.significance import (
+from inner import (
     holm,
     letters,
     mcnemar,

@@ -13,7 +13,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextloc_metrics.analysis.signs import PairedSums, sign_tests
+from inner import PairedSums, sign_tests
 
 
 @pytest.mark.parametrize("sizes", [[1], [3], [1, 2], [2, 6]])

@@ -18,13 +18,21 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from inner import (
+    Contrast,
+    Exchange,
+    Pair,
+    answers_of,
+    cluster_variance,
+    contrast,
+    decide,
+    exact,
+    jackknife,
+    size_of,
+)
 from nextloc_metrics import LocationF1
-from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
-from nextloc_metrics.analysis.contrast import Contrast, contrast
-from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, jackknife
-from nextloc_metrics.analysis.rare_differences import size_of
-from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.means.intervals import Estimate, cluster_variance
+from nextloc_metrics.analysis import Comparison
+from nextloc_metrics.base import Estimate
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
 CHUNK = 40

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("click")
 from click.testing import CliRunner
 
-from nextloc_metrics.cli.commands import main
+from command import main
 from nextloc_metrics.report import evaluate
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'

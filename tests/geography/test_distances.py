@@ -21,8 +21,8 @@ from nextloc_metrics import (
     RankingCollection,
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.geography.locations import EARTH_RADIUS
 from oracles import decisions
+from oracles.trajectories import RADIUS
 from strategies import examples
 
 
@@ -37,7 +37,7 @@ def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
 
 def haversine(latitude: Any, longitude: Any) -> Any:
     """All distances in km, by scikit-learn."""
-    return EARTH_RADIUS * haversine_distances(np.radians(np.stack([latitude, longitude], 1)))
+    return RADIUS * haversine_distances(np.radians(np.stack([latitude, longitude], 1)))
 
 
 @st.composite

@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics.pairwise import haversine_distances
 
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from nextloc_metrics.geography.locations import EARTH_RADIUS
+from oracles.trajectories import RADIUS
 
 
 def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
@@ -25,7 +25,7 @@ def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
 
 def haversine(latitude: Any, longitude: Any) -> Any:
     """All distances in km, by scikit-learn."""
-    return EARTH_RADIUS * haversine_distances(np.radians(np.stack([latitude, longitude], 1)))
+    return RADIUS * haversine_distances(np.radians(np.stack([latitude, longitude], 1)))
 
 
 def test_distances_are_those_of_scikit_learn() -> None:
@@ -35,7 +35,7 @@ def test_distances_are_those_of_scikit_learn() -> None:
     found = locations.distance(ids[:, None], ids)
     np.testing.assert_allclose(found, haversine(latitude, longitude), atol=1e-6)
     assert found[0, 1] == 0
-    assert float(found.max()) == pytest.approx(math.pi * EARTH_RADIUS)
+    assert float(found.max()) == pytest.approx(math.pi * RADIUS)
     assert float(found.max()) < locations.largest == 20_015.2
     plane = Locations.from_plane([0, 3, 0], [0, 4, 0], "cells", size=500)
     assert plane.distance(torch.tensor([0, 0]), torch.tensor([1, 2])).tolist() == [2.5, 0]

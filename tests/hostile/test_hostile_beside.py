@@ -19,8 +19,8 @@ from hostile_plain import RefusedError, read_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from oracles.trajectories import haversine
 
 pytest.importorskip("pyarrow")

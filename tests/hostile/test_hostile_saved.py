@@ -11,7 +11,6 @@ from hostile_law import attempt, contents, law, quiet
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
-from nextloc_metrics.core.queries.batch import Batch
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 USERS = st.lists(st.sampled_from(["a", "b", "01", "é", ""]), min_size=1, max_size=5)
@@ -21,7 +20,7 @@ def saved_of(users: list[str], cluster: str | None) -> bytes:
     """Return the counts of a list per user."""
     evaluator = report.Evaluator(k=(1, 3), num_locations=5, cluster=cluster)
     lists = [[number, 4 - number] for number in range(len(users))]
-    evaluator.update(Batch(lists, [0] * len(users), groups={"user": users}))
+    evaluator.update(lists, [0] * len(users), groups={"user": users})
     return evaluator.to_bytes()
 
 

@@ -18,8 +18,8 @@ from hostile_tables import Table, csv_tables, json_tables, typed_tables, unpacke
 from hypothesis import event
 from hypothesis import strategies as st
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from table_doors import evaluate_table, read_table
 
 pa = pytest.importorskip("pyarrow")

@@ -18,8 +18,8 @@ from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.classification import BinaryAccuracy
 
 import distributed_workers as work
+from inner import LogLoss
 from nextloc_metrics import click_through_metrics
-from nextloc_metrics.metrics.click_through import LogLoss
 from strategies import examples, same, split, updated
 
 KEYS = ["log_loss", "auc", "pr_auc", "accuracy", "precision", "recall", "f1", "mcc"]

@@ -16,15 +16,16 @@ from torchmetrics import Metric, MetricCollection
 import nextloc_metrics
 from metric_entries import DECILES
 from nextloc_metrics import (
+    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
+    DecilePredictionShare,
     PopularityBins,
     Ranking,
     RankingCollection,
     decile_metrics,
 )
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from oracles import deciles
 from strategies import examples, same, state, updated
 

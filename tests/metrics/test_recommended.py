@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from inner import Reference
 from nextloc_metrics import (
     AccuracyAtK,
     AveragePopularity,
@@ -19,7 +20,6 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
-from nextloc_metrics.core.backends import Reference
 from oracles import lists
 from strategies import DIRTY, dirty_scores, examples, id_lists, scores
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inner import NewDecision
 from nextloc_metrics import (
     AccuracyAtK,
     Ranking,
@@ -17,7 +18,6 @@ from nextloc_metrics import (
     exploration_metrics,
     previously_visited,
 )
-from nextloc_metrics.metrics.visits import NewDecision
 
 CHECK_INS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=30)
 

@@ -39,7 +39,7 @@ def test_errors_of_calls_name_the_class_that_is_called() -> None:
 def test_options_of_the_command_line(tmp_path: Path) -> None:
     """`--by`, `--qrels`, `--html`, and a run without targets name the option that is meant."""
     testing = pytest.importorskip("click.testing")
-    from nextloc_metrics.cli.commands import main
+    from command import main
 
     (run := tmp_path / "x.run").write_text("q1 Q0 a 1 0.5 r\nq1 Q0 b 2 0.4 r\n", encoding="utf-8")
     (qrels := tmp_path / "x.qrels").write_text("q1 0 a 1\n", encoding="utf-8")

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from table_doors import evaluate_table
 
 RNG = np.random.default_rng(0)

@@ -94,7 +94,7 @@ def test_the_option_scale_divides_once() -> None:
 
 def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:
     """All members share one record; the table has a unit for each distance."""
-    from nextloc_metrics.trajectories.pairs import Pairs
+    from nextloc_metrics.trajectories import Pairs
 
     metrics = trajectory_metrics(steps=[1, 2], prefix="val/")
     assert isinstance(metrics, RankingCollection)

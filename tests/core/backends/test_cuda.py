@@ -20,9 +20,11 @@ from metric_tester import Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
+    DecilePredictionShare,
     Grouped,
     LocationF1,
     PopularityBins,
@@ -33,7 +35,6 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base import Distribution, RecordMetric
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import named, state
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

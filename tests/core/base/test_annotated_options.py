@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from inner import Computed, Positive
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -29,7 +30,6 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base import RecordMetric
-from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.trajectories import GeoBLEU
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from inner import ClickThroughCollection
 from metric_tester import LOCATIONS
 from nextloc_metrics import (
     MRR,
@@ -39,7 +40,6 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.metrics.click_through import ClickThroughCollection
 from strategies import batch, same, states, updated
 
 NEXT = ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]

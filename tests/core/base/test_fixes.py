@@ -22,6 +22,7 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     DecileNDCG,
+    DecilePredictionShare,
     Grouped,
     LocationF1,
     PopularityBins,
@@ -29,7 +30,6 @@ from nextloc_metrics import (
     decile_metrics,
     next_location_metrics,
 )
-from nextloc_metrics.metrics.exposure import DecilePredictionShare
 
 # Lists of three ids; the location 0 is first, 1 second, 2 third.
 LIST = [0, 1, 2]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from inner import GroupShare
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -32,7 +33,6 @@ from nextloc_metrics import (
     analysis,
 )
 from nextloc_metrics.base import Needs
-from nextloc_metrics.metrics.visits import GroupShare
 from strategies import examples, same, updated
 
 GROUPS, LOCATIONS = 4, 7

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from inner import key_of, keys_of_integers, read_keys
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -26,7 +27,6 @@ from nextloc_metrics import (
     RankingCollection,
     next_location_metrics,
 )
-from nextloc_metrics.core.queries.keys import key_of, keys_of_integers, read_keys
 from strategies import examples, same, updated
 
 FAR = 1 << 62

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,8 +20,6 @@ from nextloc_metrics import (
     NegativeLogLikelihood,
     probability_metrics,
 )
-from nextloc_metrics.core.distribution.distribution import Distribution, DistributionNeeds
-from nextloc_metrics.core.queries.batch import Batch
 from oracles.probabilities import numbers_of
 from strategies import examples
 
@@ -48,6 +47,15 @@ HARD = [0.0, -0.0, 1.0, 0.5, -7.0, 700.0, 5e-324, 1e-310, 1e-300, 1e300, -1e300,
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
+class Everything(BrierScore):
+    """A metric that reads all that a distribution may tell."""
+
+    @property
+    def needs(self) -> Any:
+        """With the scores, of which all probabilities are made."""
+        return replace(super().needs, scores=True)
+
+
 @examples(60)
 @given(st.data(), st.sampled_from(DTYPES), st.sampled_from(["logits", "probabilities"]))
 def test_the_numbers_of_a_query_in_plain_loops(
@@ -64,8 +72,9 @@ def test_the_numbers_of_a_query_in_plain_loops(
     target = torch.arange(len(scores)) * 7 % scores.shape[1]
     warmth = 1.0 if given == "probabilities" else data.draw(st.sampled_from([1.0, 0.3, 20.0]))
     preds = data.draw(st.sampled_from([scores, scores.t().contiguous().t()]))
-    batch = Batch(preds, target, validate_args=False)
-    record = Distribution.read(batch, DistributionNeeds(given, warmth, scores=True))  # type: ignore[arg-type]
+    record: Any = Everything(given=given, temperature=warmth, validate_args=False).read(
+        preds, target
+    )
     names = ("confidence", "correct", "own", "log_target", "squares")
     found = torch.stack([getattr(record, name) for name in names], 1).tolist()
     shares = torch.cat([*record.all_probabilities()]).double()

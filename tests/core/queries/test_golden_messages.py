@@ -23,6 +23,7 @@ import torch
 from test_input_errors import BAD, IDS, SCORES
 
 import nextloc_metrics as nm
+from inner import visits
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -36,7 +37,6 @@ from nextloc_metrics import (
     trajectories,
 )
 from nextloc_metrics.distributed import padding_mask
-from nextloc_metrics.metrics import visits
 from strategies import named, updated
 
 GOLDEN = Path(__file__).with_name("messages.txt")

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import nextloc_metrics as nm
+from inner import GroupShare
 from metric_entries import case_of
 from metric_tester import LOCATIONS, Case
 from nextloc_metrics import (
@@ -36,7 +37,6 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.distributed import padding_mask
-from nextloc_metrics.metrics.visits import GroupShare
 from strategies import batch, named, same, state, updated
 
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from nextloc_metrics.core.queries.hashing import hash_texts
-from nextloc_metrics.core.queries.keys import key_of, keys_of_texts, read_keys
+from inner import hash_texts, key_of, keys_of_texts, read_keys
 from strategies import examples
 
 WORD, FAR = 1 << 64, 1 << 62

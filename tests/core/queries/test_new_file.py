@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from inner import new_file, write_groups
 from nextloc_metrics import MRR, plotting, report
-from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.integrations.libcity import ExactEvaluator
-from nextloc_metrics.report.evaluation import write_groups
 
 GROUPS = {"user": [f"user {number}" for number in range(400)]}
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from inner import FEWEST_SCORES, exact
 from metric_entries import RANKING_CASES
 from metric_tester import Case
 from nextloc_metrics import (
@@ -27,8 +28,6 @@ from nextloc_metrics import (
     RecallAtK,
     recommendation_metrics,
 )
-from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.ranking.distinct import FEWEST_SCORES
 from strategies import DIRTY, examples, graded_relevant, id_lists, one_relevant, several_relevant
 
 ACTIONS = "skip", "neg", "pos"

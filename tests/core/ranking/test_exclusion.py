@@ -60,11 +60,9 @@ def test_scores_are_counted_as_if_candidates_were_deleted(
 
 def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result does not depend on the number of rows that are copied at once."""
-    from nextloc_metrics.core.ranking import forms
-
     scores, target, excluded = batch(torch.float32)
     expected = Ranking.from_scores(scores, target, exclude=excluded, top=3)
-    monkeypatch.setattr(forms, "_COPIED_BYTES", 4 * 41 * 5)
+    monkeypatch.setattr("nextloc_metrics.core.ranking.forms._COPIED_BYTES", 4 * 41 * 5)
     ranking = Ranking.from_scores(scores, target, exclude=excluded, top=3)
     for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant"):
         assert torch.equal(getattr(ranking, name), getattr(expected, name))

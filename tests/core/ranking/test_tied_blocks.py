@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from nextloc_metrics import Ranking, scoring
-from nextloc_metrics.core.queries.record import Queries
+from nextloc_metrics.base import Queries
 
 Score = Callable[[Ranking], Tensor]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nextloc_metrics import Ranking, scoring
-from nextloc_metrics.core.queries.record import Queries
+from nextloc_metrics.base import Queries
 
 mpmath = pytest.importorskip("mpmath", reason="a sum of millions of terms needs fifty digits")
 TABLE = 131_072  #: the last rank that is looked up

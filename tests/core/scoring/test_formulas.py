@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from inner import formulas
 from metric_entries import RANKING_CASES
 from metric_tester import Case
 from nextloc_metrics import (
@@ -29,7 +30,6 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.core.scoring import formulas
 from strategies import same
 
 

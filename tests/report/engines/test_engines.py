@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inner import engine_of
 from nextloc_metrics import report
-from nextloc_metrics.report.engines import engine_of
 from table_doors import evaluate_table
 
 pa = pytest.importorskip("pyarrow")

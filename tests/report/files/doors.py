@@ -46,7 +46,7 @@ def run(*arguments: str) -> Any:
     """Run the command as a shell would."""
     from click.testing import CliRunner
 
-    from nextloc_metrics.cli.commands import main
+    from command import main
 
     return CliRunner().invoke(main, [*arguments])
 

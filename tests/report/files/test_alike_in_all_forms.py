@@ -14,8 +14,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from table_doors import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less

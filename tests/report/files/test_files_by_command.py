@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import runpy
 import sys
 from operator import itemgetter
 from pathlib import Path
@@ -91,12 +92,10 @@ def test_errors_have_an_exit_code_and_write_nothing(tmp_path: Path) -> None:
 
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library itself does not need it."""
-    from nextloc_metrics.cli import __main__
-
     monkeypatch.setitem(sys.modules, "click", None)
     monkeypatch.delitem(sys.modules, "nextloc_metrics.cli.commands", raising=False)
     with pytest.raises(SystemExit, match=r"needs click; install the extra `cli` \("):
-        __main__.main()
+        runpy.run_module("nextloc_metrics", run_name="__main__")
 
 
 # Groups ------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ import pytest
 import torch
 from doors import check_read, check_refused, evaluated, ids_read, made, records, run, written
 
+from inner import SUFFIXES
 from nextloc_metrics import report
-from nextloc_metrics.report.files.suffixes import SUFFIXES
 from table_doors import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
