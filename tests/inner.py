@@ -6,6 +6,8 @@ shared: keys, sums, intervals, options, plans, and files that are written.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from nextloc_metrics.analysis.comparison import Pair, decide
 from nextloc_metrics.analysis.contrast import Contrast, contrast
 from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, jackknife
@@ -40,7 +42,7 @@ from nextloc_metrics.metrics.click_through import ClickThroughCollection, LogLos
 from nextloc_metrics.metrics.visits import GroupShare, NewDecision
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.engines import engine_of
-from nextloc_metrics.report.evaluation import write_groups
+from nextloc_metrics.report.evaluation import Evaluation, write_groups
 from nextloc_metrics.report.files.suffixes import SUFFIXES
 
 __all__ = [
@@ -91,5 +93,10 @@ __all__ = [
     "t_test",
     "visits",
     "weights",
-    "write_groups",
+    "write_groups_of",
 ]
+
+
+def write_groups_of(evaluation: Evaluation, path: Path, force: bool = False) -> None:
+    """Write the values of each group, as `--group-table` does."""
+    write_groups(evaluation._counted, path, force)

@@ -52,6 +52,12 @@ def state(metric: Metric) -> dict[str, Tensor]:
     return {str(i): v.clone() for i, v in enumerate(metric.metric_state.values())}  # type: ignore[union-attr]
 
 
+def state_name(metric: Metric) -> str:
+    """The name of the state, by which torchmetrics finds metrics that share one."""
+    (name,) = metric.metric_state
+    return str(name)
+
+
 def states(collection: MetricCollection) -> dict[str, dict[str, Tensor]]:
     """What every member has accumulated."""
     return {key: state(metric) for key, metric in collection.items()}

@@ -23,7 +23,7 @@ from nextloc_metrics import (
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from oracles import decisions
 from oracles.trajectories import RADIUS
-from strategies import examples
+from strategies import examples, state_name
 
 
 def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
@@ -196,8 +196,8 @@ def test_states_tell_places_apart() -> None:
         AccuracyWithin(PLACES, 1, 1), AccuracyWithin(other, 1, 1), AccuracyWithin(PLACES, 2, 1),
         DistanceError(PLACES), DistanceError(other), DistanceError(PLACES, undecided="skip"),
     ]  # fmt: skip
-    assert len({metric._state_name for metric in metrics}) == len(metrics)
-    assert DistanceError(PLACES)._state_name == DistanceError(PLACES, 0.9)._state_name
+    assert len({state_name(metric) for metric in metrics}) == len(metrics)
+    assert state_name(DistanceError(PLACES)) == state_name(DistanceError(PLACES, 0.9))
 
 
 #: ids 0 to 3 are locations; 4 and 5 are padding

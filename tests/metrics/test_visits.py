@@ -18,6 +18,7 @@ from nextloc_metrics import (
     exploration_metrics,
     previously_visited,
 )
+from strategies import state_name
 
 CHECK_INS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=30)
 
@@ -91,7 +92,7 @@ def test_what_is_masked_is_not_looked_at() -> None:
 
 def test_histories_tell_states_apart() -> None:
     """Metrics of other check-ins are never merged."""
-    names = {NewDecision(Visits(*rows))._state_name for rows in (([0], [0]), ([0], [1]), ([], []))}
+    names = {state_name(NewDecision(Visits(*rows))) for rows in (([0], [0]), ([0], [1]), ([], []))}
     assert len(names) == 3
     assert repr(NewDecision(Visits([0], [0]))).startswith("NewDecision(visits=")
 

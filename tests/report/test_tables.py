@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from inner import write_groups
+from inner import write_groups_of
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -272,7 +272,7 @@ def test_no_text_is_a_formula(name: str) -> None:
     assert written == [[shown, "b"], [shown, "-1.5"]]
     e = report.evaluate([[1]], [1], k=1, groups={"user": [name]})
     with TemporaryDirectory() as folder:
-        write_groups(e._counted, path := Path(folder) / "groups.csv")
+        write_groups_of(e, path := Path(folder) / "groups.csv")
         lines = path.read_text(encoding="utf-8").splitlines()
         assert next(csv.reader(lines[1:]))[1] == shown
 

@@ -33,7 +33,7 @@ from nextloc_metrics import (
     analysis,
 )
 from nextloc_metrics.base import Needs
-from strategies import examples, same, updated
+from strategies import examples, same, state_name, updated
 
 GROUPS, LOCATIONS = 4, 7
 Maker = Callable[..., RankingMetric]
@@ -322,9 +322,9 @@ def test_several_kinds_of_groups_have_names() -> None:
 def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
     """Groups of users and the same number of hours are never merged."""
     user, hour = Grouped(MRR(), 2, by="user"), Grouped(MRR(), 2, by="hour")
-    assert user._state_name != hour._state_name
+    assert state_name(user) != state_name(hour)
     labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
-    assert labelled._state_name == user._state_name
+    assert state_name(labelled) == state_name(user)
     assert labelled.num_groups == 2
     assert labelled.group_kind.names == ["alice", "bob"]
     assert user.group_kind.names == ["0", "1"]

@@ -304,7 +304,7 @@ def test_two_names_of_one_key_are_an_error() -> None:
         with pytest.raises(ValueError, match=f"must have different keys, got '{a}' and '{b}'"):
             way()
     assert torch.equal(grouped.state, before)
-    assert grouped._update_count == 1
+    assert grouped.update_count == 1
 
 
 # Beside dense states, and in collections ----------------------------------------------------------

@@ -26,7 +26,7 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base import Needs
-from strategies import updated
+from strategies import state_name, updated
 
 Wrong = (TypeError, ValueError)
 SCORES = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
@@ -117,8 +117,8 @@ def module_level(value: float) -> float:
 
 def test_a_function_as_an_option_is_known_by_its_name() -> None:
     """An address would differ in every process, and a lambda has no name."""
-    assert "module_level" in Tables(module_level)._state_name
-    assert " at 0x" not in Tables(module_level)._state_name
+    assert "module_level" in state_name(Tables(module_level))
+    assert " at 0x" not in state_name(Tables(module_level))
     with pytest.raises(ValueError, match="must be defined at module level"):
         Tables(lambda value: value)
 
@@ -164,8 +164,8 @@ def _zeros(at: float = 0.0) -> Tensor:
 def test_options_of_different_content_tell_metrics_apart(make: Callable[[float], Any]) -> None:
     """A plain MetricCollection merges metrics whose states have equal names."""
     one, other = Tables(make(0.0)), Tables(make(3.0))
-    assert one._state_name != other._state_name
-    assert one._state_name == Tables(make(0.0))._state_name
+    assert state_name(one) != state_name(other)
+    assert state_name(one) == state_name(Tables(make(0.0)))
     metrics = MetricCollection({"one": one, "other": other})
     metrics.update(SCORES, TARGET)
     assert len(metrics.compute_groups) == 2

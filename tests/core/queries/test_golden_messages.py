@@ -37,7 +37,7 @@ from nextloc_metrics import (
     trajectories,
 )
 from nextloc_metrics.distributed import padding_mask
-from strategies import named, updated
+from strategies import named, state_name, updated
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 #: calls that no reader should write, each with its error below, and names that they use
@@ -370,7 +370,7 @@ def test_messages_that_name_a_metric_are_short(table: Any) -> None:
         lambda: nm.RankingCollection({"a": metric, "b": MRR()}, compute_groups=[["a", "b"]]),
         lambda: analysis.chance(WithTable(table), num_candidates=3),
         lambda: Grouped(WithTable, 3),
-        lambda: metric.load_state_dict({metric._state_name: torch.zeros(2)}),
+        lambda: metric.load_state_dict({state_name(metric): torch.zeros(2)}),
     ]
     for call in calls:
         with pytest.raises((TypeError, ValueError, AttributeError, RuntimeError)) as raised:
