@@ -98,7 +98,7 @@ def threads_allowed(number: int) -> Iterator[None]:
 
 
 @cache
-def usual() -> list[str]:
+def usual_backends() -> list[str]:
     """What runs without a choice, and `backends.use(None)` chooses again."""
     from nextloc_metrics import backends
 
@@ -111,7 +111,7 @@ def _backend(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run every test on the backend that `--backend` names, whatever the one before it used."""
     from nextloc_metrics import backends
 
-    before = usual()
+    before = usual_backends()
     if name := request.config.getoption("--backend"):
         backends.use(name)
     yield

@@ -83,7 +83,7 @@ COLLECTIVES = [
 ]  # fmt: skip
 
 
-def same(one: Any, other: Any) -> None:
+def assert_same(one: Any, other: Any) -> None:
     """Assert that two values, or dicts of values, are equal to the last bit."""
     torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
@@ -390,7 +390,7 @@ def count_text_by_key(rank: int) -> None:
             metric.update(lists, target, groups={"user": users})
     with _no_warning_before_update():
         for metric in (metrics["hit"], alone):
-            same(metric.compute().sum(), torch.tensor(2.5))
+            assert_same(metric.compute().sum(), torch.tensor(2.5))
         groups = metrics["hit"].groups
         assert groups.tolist() == sorted(groups.tolist())
         assert groups.tolist()[:2] == [-7, 5]
@@ -410,7 +410,7 @@ def count_text_by_key(rank: int) -> None:
     for metric in (metrics["hit"], saved):
         metric.persistent(True)
     saved.load_state_dict(metrics["hit"].state_dict())
-    same(saved.state, kept)
+    assert_same(saved.state, kept)
 
 
 def hits(*hit: int) -> tuple[Tensor, Tensor]:
@@ -564,9 +564,9 @@ def sum_second_states(rank: int) -> None:
         for _ in range(2 + rank):
             metric.update(*hits(rank))
     together = metrics.compute()
-    same(alone.compute(), together["late"])
-    same(together["late"], torch.tensor([5, 0, 0, 3, 3 / 5]))
-    same(together["hit"], torch.tensor(3 / 5))
+    assert_same(alone.compute(), together["late"])
+    assert_same(together["late"], torch.tensor([5, 0, 0, 3, 3 / 5]))
+    assert_same(together["hit"], torch.tensor(3 / 5))
 
 
 def die_in_the_middle(rank: int) -> dict[str, str]:
@@ -688,7 +688,7 @@ def rank_slices_in_a_group(rank: int) -> None:
     found = Ranking.from_sharded_scores(
         scores[:, rank * 3 : rank * 3 + 3], target, rank * 3, process_group=pair
     )
-    same(parts(found), parts(Ranking.from_scores(scores, target)))
+    assert_same(parts(found), parts(Ranking.from_scores(scores, target)))
 
 
 def pad(rank: int, made_before: PaddedDataset[int]) -> bytes:

@@ -79,7 +79,7 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
 
 
 @contextlib.contextmanager
-def named(case: object) -> Iterator[None]:
+def with_case_in_error(case: object) -> Iterator[None]:
     """Tell with which of several cases an error was raised."""
     try:
         yield

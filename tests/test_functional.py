@@ -19,7 +19,7 @@ from nextloc_metrics import (
     trajectories,
 )
 from nextloc_metrics.base import RecordMetric
-from strategies import batch, named, same
+from strategies import batch, same, with_case_in_error
 
 SCORES, TARGET = batch(12)
 
@@ -30,7 +30,7 @@ CALLED = [
 ]
 
 
-def given(case: Case) -> dict[str, Any]:
+def arguments_for(case: Case) -> dict[str, Any]:
     """The arguments of an update, the same in every test."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(20)
@@ -51,7 +51,7 @@ def function_of(case: Case) -> Any:
 @pytest.mark.parametrize("case", CALLED, ids=str)
 def test_a_function_is_its_class(case: Case) -> None:
     """One batch has the same value by the function and by the class, bit for bit."""
-    function, arguments, metric = function_of(case), given(case), case.make()
+    function, arguments, metric = function_of(case), arguments_for(case), case.make()
     metric.update(**arguments)
     found = function(**arguments, **case.options)
     assert same(found, metric.compute())
@@ -89,7 +89,7 @@ def vars_of(room: Any, name: str) -> Any:
 def test_a_signature_names_update_and_options() -> None:
     """It has the arguments of `update`, then all options of the constructor; the text too."""
     for case in {x.name: x for x in CALLED}.values():
-        with named(case):
+        with with_case_in_error(case):
             check_signature(case)
 
 
@@ -128,7 +128,7 @@ INNER = {
         "visits": nextloc_metrics.Visits(list(range(12)), TARGET),
     },
 }
-SHOWN = {name_of(x.entry.kind.__name__): {**given(x), **x.options} for x in CALLED} | INNER
+SHOWN = {name_of(x.entry.kind.__name__): {**arguments_for(x), **x.options} for x in CALLED} | INNER
 
 
 @pytest.mark.parametrize("name", SHOWN)

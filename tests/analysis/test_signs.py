@@ -49,7 +49,7 @@ def test_drawn_signs_are_exact_beside_a_sum_beyond_float64(power: int) -> None:
     assert large[0][1] == 1000
 
 
-def differing(models: int, users: int) -> list[Any]:
+def models_that_differ(models: int, users: int) -> list[Any]:
     """Sums of models by user that are neither hits nor few: tests of them are drawn."""
     draw = np.random.default_rng(3)
     scores = draw.integers(0, 1 << 30, users) + draw.integers(0, 1 << 29, (models, users))
@@ -64,7 +64,7 @@ def all_pairs(sums: list[Any], rows: int = 0) -> list[PairedSums]:
 def test_drawn_signs_agree_with_signs_of_another_generator() -> None:
     """Beside 10 pairs, of 40 users, and of 18 users, of whom all 2^18 signs can be tried."""
     for users, most in ((40, 20_000), (18, 20_000)):
-        tests = all_pairs(differing(5, users))
+        tests = all_pairs(models_that_differ(5, users))
         if users == 18:
             signs = (np.arange(1 << users) >> np.arange(users)[:, None] & 1) * 2 - 1
         else:
@@ -82,7 +82,7 @@ def test_the_order_of_users_and_models_leaves_drawn_signs(
     users: list[int], models: list[int]
 ) -> None:
     """To the bit, also where a model lacks a user and its pairs have others."""
-    sums = differing(4, 40)
+    sums = models_that_differ(4, 40)
     lacks = np.arange(40) != 7
     tests = all_pairs(sums) + [PairedSums([sums[0][lacks], x[lacks]], 0, 1) for x in sums[2:]]
     lacks = lacks[users]
@@ -101,7 +101,7 @@ def test_the_order_of_users_and_models_leaves_drawn_signs(
 
 def test_a_pair_alone_has_the_p_value_of_its_differences() -> None:
     """Of two models the sums do not matter, nor their order; equal users are left out."""
-    second, first = differing(2, 40)
+    second, first = models_that_differ(2, 40)
     alone = sign_tests([PairedSums([second, first], 0)], 2000, 2000, seed=1)
     same = [np.append(0 * first, [5, 5]), np.append(first - second, [5, 5])]
     assert sign_tests([PairedSums(same, 0)], 2000, 2000, seed=1) == alone

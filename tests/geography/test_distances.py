@@ -26,7 +26,7 @@ from oracles.trajectories import RADIUS
 from strategies import examples, state_name
 
 
-def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
+def locations_of_a_town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
     """Locations within some km; two have equal coordinates, and one is far away."""
     generator = np.random.default_rng(seed)
     latitude, longitude = generator.normal([[40.7], [-74]], 0.02, (2, number))
@@ -72,7 +72,7 @@ def test_accuracy_within_reads_the_first_k_by_score_and_id(
 
 def test_accuracy_within_many_locations() -> None:
     """Without ties it is `AccuracyAtK` with all places within d km as relevant."""
-    _, _, locations = town(200)
+    _, _, locations = locations_of_a_town(200)
     generator = torch.Generator().manual_seed(0)
     scores = torch.rand(300, 200, generator=generator).argsort(1).float()
     target = torch.randint(0, 200, (300,), generator=generator)
@@ -124,7 +124,7 @@ STATISTICS: dict[str, Any] = {"mean": "mean", "median": "median", "low": 0.1, "h
 
 def test_distance_errors_are_those_of_the_decisions() -> None:
     """Mean, interval and quantiles, from one state; undecided rows count the largest distance."""
-    latitude, longitude, locations = town()
+    latitude, longitude, locations = locations_of_a_town()
     matrix = haversine(latitude, longitude)
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(0, 9, (400, 40), generator=generator).float()

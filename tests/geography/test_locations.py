@@ -14,7 +14,7 @@ from nextloc_metrics.geography import AccuracyWithin, Locations
 from oracles.trajectories import RADIUS
 
 
-def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
+def locations_of_a_town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
     """Locations within some km; two have equal coordinates, and one is far away."""
     generator = np.random.default_rng(seed)
     latitude, longitude = generator.normal([[40.7], [-74]], 0.02, (2, number))
@@ -30,7 +30,7 @@ def haversine(latitude: Any, longitude: Any) -> Any:
 
 def test_distances_are_those_of_scikit_learn() -> None:
     """On the sphere, to a millimetre, at the other end of the world as well."""
-    latitude, longitude, locations = town()
+    latitude, longitude, locations = locations_of_a_town()
     ids = torch.arange(40)
     found = locations.distance(ids[:, None], ids)
     np.testing.assert_allclose(found, haversine(latitude, longitude), atol=1e-6)
@@ -50,7 +50,7 @@ def test_distances_are_those_of_scikit_learn() -> None:
 @pytest.mark.parametrize("km", [0, 0.5, 3.0, 20_000.0, 30_000])
 def test_neighbours_are_those_of_all_pairs(km: float) -> None:
     """Within d km, the location itself included, in rising order."""
-    latitude, longitude, locations = town()
+    latitude, longitude, locations = locations_of_a_town()
     distance = locations.distance(torch.arange(40)[:, None], torch.arange(40))
     starts, near = locations.neighbours(km)
     for one in range(40):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hostile_law import attempt, contents, law, quiet
+from hostile_law import attempt, compares_with_oracle, contents, quiet
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
@@ -40,7 +40,7 @@ def broken(draw: Draw, dirty: bool) -> tuple[bytes, bytes]:
     return data, data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
 
 
-@law(6, lambda dirty: (broken(dirty), st.booleans()))
+@compares_with_oracle(6, lambda dirty: (broken(dirty), st.booleans()))
 def test_changed_bytes(both: tuple[bytes, bytes], by_file: bool) -> bool:
     """Bytes are read to the same bytes; those that were changed are refused, or say the same."""
     data, other = both

@@ -19,7 +19,7 @@ from hostile_plain import MEASURES as OF_ORACLE
 from hostile.test_hostile_forms import CONTAINERS, Rows
 from metric_entries import score_of
 from oracles import ranks
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 MEASURES = ["acc@1", "acc@3", "mrr", "precision@3", "recall@3", "ndcg@3"]
 WRITTEN = {"numbers": int, "text": "loc {}".format, "digits": "0{}".format}

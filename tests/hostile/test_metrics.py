@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from hostile_law import tried
+from hostile_law import examples_or_by_hand
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -115,7 +115,7 @@ def attacks(draw: st.DrawFn) -> tuple[Case, Given]:
     return draw(st.sampled_from(CASES)), batch
 
 
-def count(case: Case, parts: list[Given], backend: str = "reference") -> Any:
+def metric_or_error(case: Case, parts: list[Given], backend: str = "reference") -> Any:
     """The metric after some updates, or the text of the error."""
     metric = case.make()
     backends.use(backend)
@@ -166,15 +166,15 @@ def _with_gradient(x: Tensor) -> Tensor:
     return x.clone().requires_grad_() if x.is_floating_point() else x
 
 
-@tried(40)
+@examples_or_by_hand(40)
 @given(attacks(), st.data())
 def test_a_batch_is_right_or_refused(attack: tuple[Case, Given], data: st.DataObject) -> None:
     """Refused by an error of ours without a trace, or counted with the same bits everywhere."""
     case, batch = attack
-    plain = count(case, [batch])
+    plain = metric_or_error(case, [batch])
     for title, parts, backend, threads in disguises(data.draw, batch):
         with threads_allowed(threads):
-            found = count(case, parts, backend)
+            found = metric_or_error(case, parts, backend)
         if isinstance(plain, str) or isinstance(found, str):
             assert type(found) is type(plain), (title, backend, found, plain)
             if title != "split":  # a part has other numbers of queries

@@ -37,7 +37,7 @@ from nextloc_metrics import (
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
 from nextloc_metrics.integrations.libcity import ExactEvaluator
 from strategies import updated
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 C = 12  # locations
 

@@ -140,10 +140,10 @@ def test_21_rows_on_two_processes_are_21_rows():
 
     both = work.run(evaluate, 2, 2)
     for name in ("padded", "plain"):
-        work.same(alone[name]["values"], values)
+        work.assert_same(alone[name]["values"], values)
         assert alone[name]["queries"] == NUM_ROWS
     for each in both:
-        work.same(each["padded"]["values"], values)
+        work.assert_same(each["padded"]["values"], values)
         sent = each["padded"]["sent"]
         assert [x for x in sent if x == ["all_reduce"]] == [["all_reduce"]] * (len(values) - 2)
         assert sum("all_gather" in x for x in sent) == 2

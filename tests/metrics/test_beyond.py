@@ -26,7 +26,7 @@ from strategies import DIRTY, examples, id_lists, scores
 VISITS = [50, 30, 10, 5, 5, 0]
 
 
-def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
+def check_all_metrics(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
     """Compare all metrics with loops over the first k locations of every query."""
 
     def same(metric: Any, expected: float) -> None:
@@ -59,7 +59,7 @@ def test_the_tail_has_exactly_its_share() -> None:
 def test_scores_are_read_as_in_loops(preds: Tensor, k: int) -> None:
     """With ties across rank k, NaN and -inf."""
     firsts = [lists.first_of_scores(row, k) for row in preds.tolist()]
-    check(firsts, k, preds, torch.zeros(len(preds), dtype=torch.long))
+    check_all_metrics(firsts, k, preds, torch.zeros(len(preds), dtype=torch.long))
 
 
 @examples(8)
@@ -67,7 +67,7 @@ def test_scores_are_read_as_in_loops(preds: Tensor, k: int) -> None:
 def test_lists_are_read_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
     """With repeats, padding, and ids that are no location."""
     preds, target = batch
-    check([lists.first_of_list(row, k) for row in preds.tolist()], k, preds, target)
+    check_all_metrics([lists.first_of_list(row, k) for row in preds.tolist()], k, preds, target)
 
 
 def test_novelty_has_an_interval_groups_and_scores() -> None:

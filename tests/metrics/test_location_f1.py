@@ -21,7 +21,7 @@ from oracles.decisions import counts_by_location
 from strategies import updated
 
 
-def scored(decisions: list[int | None], candidates: int) -> Tensor:
+def scores_that_decide(decisions: list[int | None], candidates: int) -> Tensor:
     """Scores whose best candidate is the decision, and NaN for no decision."""
     scores = torch.rand(len(decisions), candidates)
     for row, decided in zip(scores, decisions, strict=True):
@@ -32,7 +32,7 @@ def scored(decisions: list[int | None], candidates: int) -> Tensor:
     return scores
 
 
-def listed(decisions: list[int | None]) -> Tensor:
+def lists_that_decide(decisions: list[int | None]) -> Tensor:
     """Lists of one id, and padding for no decision."""
     return torch.tensor([[-1 if decided is None else decided] for decided in decisions])
 
@@ -57,7 +57,11 @@ def test_every_decision_is_counted_at_its_location(
     targets: list[int | None] = []
     for number in (1, 5, 40):
         decided, wanted = some_ids(number, candidates), some_ids(number, candidates)
-        preds = scored(decided, candidates) if form == "scores" else listed(decided)
+        preds = (
+            scores_that_decide(decided, candidates)
+            if form == "scores"
+            else lists_that_decide(decided)
+        )
         target = torch.tensor([[-1 if i is None else i, -1] for i in wanted])
         updated.update(preds, target)
         decisions += decided
@@ -73,7 +77,7 @@ def test_one_relevant_location_a_query_is_counted_alike() -> None:
     """Integer targets without padding, as next-location models have them."""
     decided, wanted = some_ids(50, 9), [i or 0 for i in some_ids(50, 9)]
     metric = LocationF1(11)
-    metric.update(scored(decided, 9), torch.tensor(wanted))
+    metric.update(scores_that_decide(decided, 9), torch.tensor(wanted))
     assert metric.state[:, :-1].tolist() == counts_by_location(decided, list(wanted), 11)
 
 

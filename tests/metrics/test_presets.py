@@ -68,12 +68,12 @@ def members_of(preset: str, **options: Any) -> dict[str, Any]:
     return dict(PRESETS[preset](**needed | options).items())
 
 
-def content(metric: Any) -> str:
+def text_of_options(metric: Any) -> str:
     """What tells a metric from others: its `repr`, and thresholds that torchmetrics leaves out."""
-    return f"{metric!r} {[plain(getattr(metric, x, None)) for x in ('threshold', 'thresholds')]}"
+    return f"{metric!r} {[as_list(getattr(metric, x, None)) for x in ('threshold', 'thresholds')]}"
 
 
-def plain(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     """The numbers of a tensor as a list."""
     return value.tolist() if isinstance(value, Tensor) else value
 
@@ -84,7 +84,7 @@ def value_in(metric: Any, argument: str) -> Any:
     if argument == "ndcg_k":
         return inner.k if isinstance(inner, NDCGAtK) else None
     has_it = argument in inspect.signature(type(inner)).parameters
-    return plain(getattr(inner, argument)) if has_it else None
+    return as_list(getattr(inner, argument)) if has_it else None
 
 
 def changed_by(preset: str, value: Any, argument: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -95,7 +95,7 @@ def changed_by(preset: str, value: Any, argument: str) -> tuple[dict[str, Any], 
     return after, {
         name: metric
         for name, metric in after.items()
-        if name not in before or content(before[name]) != content(metric)
+        if name not in before or text_of_options(before[name]) != text_of_options(metric)
     }
 
 
@@ -130,7 +130,7 @@ def test_a_separator_stands_before_each_cut_off(preset: str) -> None:
     """It changes the names of members that have one, and nothing else."""
     before, after = members_of(preset), members_of(preset, separator="@")
     assert [name.replace("@", "_at_") for name in after] == list(before)
-    assert [*map(content, after.values())] == [*map(content, before.values())]
+    assert [*map(text_of_options, after.values())] == [*map(text_of_options, before.values())]
     for name, metric in after.items():
         assert name.endswith(f"@{value_in(metric, 'k')}") == (value_in(metric, "k") is not None)
 
@@ -145,7 +145,7 @@ def test_options_and_names_reach_every_member(preset: str) -> None:
         assert (metric.metric if hasattr(metric, "metric") else metric).ignore_index == -7
 
 
-def computed(metrics: RankingCollection, *args: Tensor) -> dict[str, float]:
+def values_after_update(metrics: RankingCollection, *args: Tensor) -> dict[str, float]:
     """The values after one update."""
     metrics.update(*args)
     return {name: value.item() for name, value in metrics.compute().items()}
@@ -169,7 +169,7 @@ def libcity(orders: list[list[list[int]]], target: list[int], k: int) -> dict[st
     return {f"{name}@{k}": value for name, value in zip(names, values, strict=True)}
 
 
-def placed(scores: list[float], location: int) -> list[list[int]]:
+def orders_with_target(scores: list[float], location: int) -> list[list[int]]:
     """Orders with the location at each rank that its tied candidates allow."""
     above = [i for i, score in enumerate(scores) if score > scores[location]]
     others = [i for i, s in enumerate(scores) if s == scores[location] and i != location]
@@ -183,20 +183,22 @@ def test_libcity_metrics_of_tied_scores(batch: tuple[Tensor, Tensor], k: int) ->
     """A tied target counts as the mean over the ranks of its tied block."""
     preds, target = batch
     pairs = zip(preds.tolist(), target.tolist(), strict=True)
-    expected = libcity([placed(*pair) for pair in pairs], target.tolist(), k)
-    assert computed(libcity_metrics(k), preds, target) == pytest.approx(expected, abs=1e-6)
+    expected = libcity([orders_with_target(*pair) for pair in pairs], target.tolist(), k)
+    assert values_after_update(libcity_metrics(k), preds, target) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_libcity_metrics_beside_the_others() -> None:
     """Recall is the accuracy, and all but F1 are equal in `recommendation_metrics`."""
     preds, target = torch.randint(6, (30, 40)).float(), torch.randint(40, (30,))
-    city = computed(libcity_metrics(5), preds, target)
-    papers = computed(next_location_metrics(40, k=5, ndcg_k=5), preds, target)
+    city = values_after_update(libcity_metrics(5), preds, target)
+    papers = values_after_update(next_location_metrics(40, k=5, ndcg_k=5), preds, target)
     assert city["Recall@5"] == papers["acc_at_5"]
     assert city["NDCG@5"] == papers["ndcg_at_5"]
     assert city["MRR@5"] < papers["mrr"]
     assert city["F1@5"] == pytest.approx(2 * city["Recall@5"] / 6)
-    others = computed(recommendation_metrics(5), preds, target)
+    others = values_after_update(recommendation_metrics(5), preds, target)
     for name in ("Precision", "Recall", "MRR", "MAP", "NDCG"):
         assert city[f"{name}@5"] == others[f"{name.lower()}_at_5"]
 

@@ -43,7 +43,9 @@ def by_hand(metric: Any, counts: list[int], num_queries: int) -> float:
     return visits / sum(counts) if sum(counts) else NAN
 
 
-def check(firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwargs: Any) -> None:
+def check_all_metrics(
+    firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwargs: Any
+) -> None:
     """Compare all metrics, one by one and in a collection, with counts of the first k."""
     together = RankingCollection({str(i): make(k) for i, make in enumerate(ALL)})
     together.update(*args, **kwargs)
@@ -66,7 +68,7 @@ def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObje
     rows = [row for row, kept in zip(preds.tolist(), counted, strict=True) if kept]
     firsts = [lists.first_of_scores(row, k) for row in rows]
     target = torch.zeros(len(preds), dtype=torch.long)
-    check(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
+    check_all_metrics(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
 
 
 @examples(8)
@@ -74,12 +76,14 @@ def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObje
 def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
     """With repeats, padding, and ids that are no location; the target plays no part."""
     preds, target = batch
-    check([lists.first_of_list(row, k) for row in preds.tolist()], len(preds), k, preds, target)
+    check_all_metrics(
+        [lists.first_of_list(row, k) for row in preds.tolist()], len(preds), k, preds, target
+    )
 
 
 def test_an_id_that_comes_again_later_is_one_recommendation() -> None:
     """Another id stands between the two."""
-    check([[1, 2]], 1, 3, torch.tensor([[1, 2, 1]]), torch.tensor([1]))
+    check_all_metrics([[1, 2]], 1, 3, torch.tensor([[1, 2, 1]]), torch.tensor([1]))
 
 
 @pytest.mark.parametrize(

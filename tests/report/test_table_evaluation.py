@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from nextloc_metrics import report
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 
 def test_counts_of_text_ids_need_their_order() -> None:

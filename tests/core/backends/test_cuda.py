@@ -35,7 +35,7 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base import Distribution, RecordMetric
-from strategies import named, state
+from strategies import state, with_case_in_error
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 WIDE = 600  # candidates, where there must be more than a preset's 6 locations
@@ -101,7 +101,7 @@ def test_an_update_without_validation_reads_no_value(case: Case) -> None:
             continue  # it has more candidates than locations
         if metric.record is Distribution and form not in ("one", "steps of sequences"):
             continue  # one relevant location, and scores
-        with named(form):
+        with with_case_in_error(form):
             update_without_waiting(metric, *without_values(form))
 
 

@@ -31,7 +31,7 @@ from torch.utils.data import (
 )
 
 import distributed_workers as work
-from distributed_workers import Share, same
+from distributed_workers import Share, assert_same
 from nextloc_metrics import MRR, PerQueryScores, Ranking
 from nextloc_metrics.distributed import PaddedDataset, check_each_row_once, padding_mask
 
@@ -59,7 +59,7 @@ def test_processes_equal_one(shares: list[Share]):
     expected = work.evaluate(0, _alone(shares))
     assert len(expected) > 150
     for found in work.run(work.evaluate, len(shares), shares):
-        same(found, expected)
+        assert_same(found, expected)
 
 
 def test_threads_in_place_of_processes_equal_one(monkeypatch: pytest.MonkeyPatch):
@@ -96,7 +96,7 @@ def test_threads_in_place_of_processes_equal_one(monkeypatch: pytest.MonkeyPatch
         found = list(pool.map(evaluate, (0, 1)))
     monkeypatch.undo()
     for values in found:
-        same(values, work.evaluate(0, _alone(shares), is_quick=True))
+        assert_same(values, work.evaluate(0, _alone(shares), is_quick=True))
 
 
 # Rows of the second process that the first has too, as where a sampler repeats them.
@@ -118,7 +118,7 @@ def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
     alone.update(**batch, query_ids=torch.arange(work.ROWS))
     assert 80 < alone.num_queries < work.ROWS
     for found in work.run(work.keep_scores, 2, shares):
-        same(found, tuple(alone.compute()))
+        assert_same(found, tuple(alone.compute()))
 
 
 @pytest.mark.slow  # starts processes
@@ -169,14 +169,14 @@ def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
             for process in found:
                 found_here = process[f"{name}, top={top}"]
                 if len(whole):
-                    same(found_here, work.parts(whole))
+                    assert_same(found_here, work.parts(whole))
                 else:  # without rows, the number of candidates is not sent
-                    same(found_here["above"], whole.above)
+                    assert_same(found_here["above"], whole.above)
         if f"{name}, values" in found[0]:
             metrics = work.sharded_metrics()
             metrics.update(scores, target, batch.get("mask"))
             for process in found:
-                same(process[f"{name}, values"], metrics.compute())
+                assert_same(process[f"{name}, values"], metrics.compute())
     for wrong in work.WRONG_IDS:
         (message,) = {process[f"error {wrong}"] for process in found}
         assert f"got {wrong}" in message
@@ -187,7 +187,7 @@ def test_slices_of_one_process():
     batch = work.rows(0, 40)
     sharded = Ranking.from_sharded_scores(batch["preds"], batch["target"], 0, top=3)
     whole = Ranking.from_scores(batch["preds"], batch["target"], top=3)
-    same(work.parts(sharded), work.parts(whole))
+    assert_same(work.parts(sharded), work.parts(whole))
 
 
 @pytest.mark.parametrize("target", [torch.ones(2, 3), torch.ones(2, 3).bool(), [0.5, 1.5]])
@@ -207,7 +207,7 @@ def test_rows_of_a_ranking():
         kept = Ranking.from_scores(
             *(batch[key][1::2] for key in ("preds", "target", "mask")), top=3
         )
-        same(work.parts(ranking[rows]), work.parts(kept))
+        assert_same(work.parts(ranking[rows]), work.parts(kept))
     assert len(ranking[2]) == len(ranking[-1]) == 1
     assert torch.equal(ranking[-1].above, ranking[5].above)
     assert len(ranking[:0]) == 0

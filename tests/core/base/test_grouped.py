@@ -224,13 +224,13 @@ def test_groups_in_a_collection(kind: Any) -> None:
 def test_names_tell_apart_what_update_reads() -> None:
     """The metric inside and the number of groups are in the state's name; scalars share it."""
 
-    def named(metric: Any) -> str:
+    def state_of(metric: Any) -> str:
         (name,) = metric.metric_state
         return str(name)
 
-    base = named(Grouped(MRR(), 3))
-    assert named(Grouped(MRR(), 3, group=1)) == base
-    assert named(Grouped(MRR(), 3, average="groups")) == base
+    base = state_of(Grouped(MRR(), 3))
+    assert state_of(Grouped(MRR(), 3, group=1)) == base
+    assert state_of(Grouped(MRR(), 3, average="groups")) == base
     others = [
         Grouped(MRR(), 4),
         Grouped(MRR(2), 3),
@@ -239,7 +239,7 @@ def test_names_tell_apart_what_update_reads() -> None:
         Grouped(MRR(empty_target_action="neg"), 3),
         Grouped(AccuracyAtK(2), 3),
     ]
-    assert len({base, *map(named, others)}) == 1 + len(others)
+    assert len({base, *map(state_of, others)}) == 1 + len(others)
 
 
 def test_ignored_id_is_that_of_the_metric() -> None:

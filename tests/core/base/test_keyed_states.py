@@ -49,7 +49,7 @@ def key_by_hand(group: Any) -> int:
 
 
 @st.composite
-def drawn(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
+def batches_with_groups(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
     """Scores, targets, a mask, and groups that are all integers or all text."""
     n = draw(st.integers(1, 12))
     levels = draw(st.lists(st.integers(0, 3), min_size=n * LOCATIONS, max_size=n * LOCATIONS))
@@ -83,7 +83,7 @@ def pair(
 
 @pytest.mark.filterwarnings("ignore:.*was called before the ``update``")
 @examples(30)
-@given(drawn(), st.sampled_from([None, "groups", "queries"]))
+@given(batches_with_groups(), st.sampled_from([None, "groups", "queries"]))
 def test_groups_by_key_equal_numbered_ones(batch: Any, average: Any) -> None:
     """Values, intervals, standard errors and the gap, for integers anywhere and for text."""
     keys, keyed, dense = pair(batch, average=average)
@@ -106,7 +106,7 @@ def test_groups_by_key_equal_numbered_ones(batch: Any, average: Any) -> None:
 
 
 @examples(20)
-@given(drawn())
+@given(batches_with_groups())
 def test_one_group_is_asked_for_as_it_is_written(batch: Any) -> None:
     """`group` is an integer or a text; one without a query has no value."""
     keys, _, dense = pair(batch)
@@ -121,7 +121,7 @@ def test_one_group_is_asked_for_as_it_is_written(batch: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*was called before the ``update``")
 @examples(20)
-@given(drawn(), st.lists(st.integers(0, 12), max_size=3), st.randoms())
+@given(batches_with_groups(), st.lists(st.integers(0, 12), max_size=3), st.randoms())
 def test_no_way_to_a_state_by_key_changes_it(batch: Any, cuts: list[int], random: Any) -> None:
     """Splits, empty batches, any order, `forward`, `merge_state`, copies, and saved states."""
     scores, target, mask, groups = batch

@@ -107,7 +107,9 @@ def part_of(arguments: dict[str, Any], rows: slice) -> dict[str, Any]:
     return {name: value[rows] for name, value in arguments.items()}
 
 
-def drawn(data: st.DataObject, preds: str, target: str, exclude: str | None) -> dict[str, Any]:
+def drawn_arguments(
+    data: st.DataObject, preds: str, target: str, exclude: str | None
+) -> dict[str, Any]:
     """Draw a batch, with a mask and groups that may be text."""
     number = data.draw(st.integers(1, 5))
 
@@ -134,7 +136,7 @@ def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
     preds: str, target: str, data: st.DataObject
 ) -> None:
     """Whole and in parts, the same queries are accepted or refused, and give the same bits."""
-    arguments = drawn(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
+    arguments = drawn_arguments(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
     number = len(arguments["preds"])
     edges = [0, *sorted(data.draw(st.sets(st.integers(1, 5)))), number]
     whole, parts = two_members(target, arguments)
@@ -154,7 +156,7 @@ def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
 def test_a_masked_query_is_not_looked_at(preds: str, data: st.DataObject) -> None:
     """Whatever a masked query holds, the batch is what it is without this query."""
     target = data.draw(st.sampled_from(list(TARGETS)))
-    arguments = drawn(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
+    arguments = drawn_arguments(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
     number = len(arguments["preds"])
     mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=number, max_size=number)))
     masked, without = two_members(target, arguments)
@@ -219,11 +221,13 @@ def test_visit_counts_are_what_the_query_itself_says(
     for left_out in (None, exclude):
         for row, is_wrong in zip(lists, wrong, strict=True):
             one = None if left_out is None else left_out[:1]
-            assert refused(row[None], target[:1], one) == is_wrong
-        assert refused(lists, target, left_out) == any(wrong)
+            assert is_refused(row[None], target[:1], one) == is_wrong
+        assert is_refused(lists, target, left_out) == any(wrong)
 
 
-def refused(preds: torch.Tensor, target: torch.Tensor, exclude: torch.Tensor | None = None) -> bool:
+def is_refused(
+    preds: torch.Tensor, target: torch.Tensor, exclude: torch.Tensor | None = None
+) -> bool:
     """Whether an update raises an error about visit counts."""
     try:
         MRR().update(preds, target, exclude=exclude)

@@ -37,7 +37,7 @@ from nextloc_metrics import (
     trajectories,
 )
 from nextloc_metrics.distributed import padding_mask
-from strategies import named, state_name, updated
+from strategies import state_name, updated, with_case_in_error
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 #: calls that no reader should write, each with its error below, and names that they use
@@ -328,7 +328,7 @@ def test_messages_are_short_whatever_was_passed(name: str) -> None:
     for written, value in LONG.items():
         message = error_of(partial((TENSORS | OTHERS)[name], value))
         is_numbers = isinstance(value, torch.Tensor | np.ndarray | list | tuple)
-        with named(written):
+        with with_case_in_error(written):
             assert f"`{name.split()[0]}`" in message or (is_numbers and name in TENSORS)
 
 

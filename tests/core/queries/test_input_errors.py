@@ -37,7 +37,7 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.distributed import padding_mask
-from strategies import batch, named, same, state, updated
+from strategies import batch, same, state, updated, with_case_in_error
 
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
@@ -131,7 +131,10 @@ def test_bad_input_is_named_and_changes_nothing(case: Case, name: str) -> None:
     for wrong in BAD[name]:
         given, messages = {"preds": SCORES, "target": IDS, name: wrong}, set()
         for way in (metric.update, metric, metrics.update, metrics, functional.mrr, new.update):
-            with named(wrong), pytest.raises((ValueError, TypeError), match=f"`{name}`") as raised:
+            with (
+                with_case_in_error(wrong),
+                pytest.raises((ValueError, TypeError), match=f"`{name}`") as raised,
+            ):
                 way(**given)
             messages.add(str(raised.value))
             assert same(state(metric), before)
@@ -228,7 +231,10 @@ def test_missing_values_are_named(missing: str | None) -> None:
     for form in (list, "object", "string", "category"):
         groups = names if form is list else pd.Series(names, dtype=form)
         for read in (lambda x: grouped.update(SCORES, IDS, groups=x), GroupLabels.from_values):
-            with named(form), pytest.raises(ValueError, match=rf"`(groups|values)` {says}2"):
+            with (
+                with_case_in_error(form),
+                pytest.raises(ValueError, match=rf"`(groups|values)` {says}2"),
+            ):
                 read(groups)
     with pytest.raises(ValueError, match=f"`groups` {says}2"):
         numbered.update(SCORES, IDS, groups=integers)

@@ -33,7 +33,7 @@ from nextloc_metrics import (
 from strategies import same
 
 
-def make(case: Case) -> RankingMetric:
+def metric_of(case: Case) -> RankingMetric:
     """The metric of a case, whose state is that of its scores alone."""
     metric = case.make()
     assert isinstance(metric, RankingMetric)
@@ -92,7 +92,7 @@ def test_the_default_dtype_and_device_change_nothing(relevant: int) -> None:
 @pytest.mark.usefixtures("each_backend")
 def test_no_batch_outlives_its_update() -> None:
     """Without the help of the collector of cycles."""
-    made = [metric for case in RANKING_CASES if (metric := make(case)).needs.top == 0]
+    made = [metric for case in RANKING_CASES if (metric := metric_of(case)).needs.top == 0]
     metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     generator = torch.Generator().manual_seed(0)
     ranking = Ranking.from_scores(
@@ -134,7 +134,7 @@ LINE = re.compile(
 )
 
 
-def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
+def by_its_text(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
     """Return what a formula's line says, of the ranks, the gains and the length of the list."""
     found = LINE.fullmatch(line)
     assert found, line
@@ -199,7 +199,7 @@ def test_a_formula_says_what_it_computes(
         if k is None and over not in ("1", "n"):
             continue
         formula = scoring.Formula(weight, k, of, over, gain)
-        score = as_said(str(formula))
+        score = by_its_text(str(formula))
         wanted = sum(number * score(ranks, gains, 5) for ranks, number in RANKS.items()) / 720
         ranking = Ranking.from_scores(
             torch.tensor([TIED]).double(), torch.tensor([grades]).double(), top=formula.needs.top

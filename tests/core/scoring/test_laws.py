@@ -49,16 +49,16 @@ for_each_metric = examples(2)
 
 
 @functools.cache
-def collected(names: tuple[str, ...]) -> RankingCollection:
+def collection_of(names: tuple[str, ...]) -> RankingCollection:
     """The metrics of a table, which are made once."""
     cases = {str(case): case for case in [*LAW_CASES, *map(one_f1, range(1, 13))]}
     return RankingCollection({str(i): cases[name].make() for i, name in enumerate(names)})
 
 
-def fed(cases: list[Case], preds: Tensor, target: Tensor) -> list[Any]:
+def updated_with(cases: list[Case], preds: Tensor, target: Tensor) -> list[Any]:
     """Each metric of a table after one update, the batch ranked once to save time."""
     form = Ranking.from_scores if preds.is_floating_point() else Ranking.from_lists
-    metrics = collected(tuple(map(str, cases)))
+    metrics = collection_of(tuple(map(str, cases)))
     metrics.reset()
     metrics.update(form(preds, target, top=8, length=True))
     return list(metrics.values())
@@ -66,12 +66,12 @@ def fed(cases: list[Case], preds: Tensor, target: Tensor) -> list[Any]:
 
 def states(cases: list[Case], preds: Tensor, target: Tensor) -> list[dict[str, Tensor]]:
     """What each metric of a table has accumulated after one update."""
-    return [state(metric) for metric in fed(cases, preds, target)]
+    return [state(metric) for metric in updated_with(cases, preds, target)]
 
 
 def values(cases: list[Case], preds: Tensor, target: Tensor) -> list[float]:
     """The value of each metric of a table after one update."""
-    return [metric.compute().item() for metric in fed(cases, preds, target)]
+    return [metric.compute().item() for metric in updated_with(cases, preds, target)]
 
 
 def one_f1(locations: int) -> Case:

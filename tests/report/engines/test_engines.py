@@ -16,7 +16,7 @@ import pytest
 
 from inner import engine_of
 from nextloc_metrics import report
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

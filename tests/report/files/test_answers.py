@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from doors import run
 from hypothesis import given
 from hypothesis import strategies as st
+from table_forms import run
 
 from nextloc_metrics import report
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 # Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
 LETTERS = "aé \"'\\,[]{}:`\n\t10-_<>/“”。שاカ漢\u200f"

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from command import main
 from nextloc_metrics.report import Source, evaluate, read
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from command import main
 from nextloc_metrics import report
-from table_doors import evaluate_table, read_table
+from table_calls import evaluate_table, read_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
