@@ -7,10 +7,14 @@ import warnings
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric
 
 from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
     LocationF1,
     LocationPrecision,
     LocationRecall,
@@ -18,7 +22,7 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from oracles.decisions import counts_by_location
-from strategies import updated
+from strategies import examples, same, updated
 
 
 def scores_that_decide(decisions: list[int | None], candidates: int) -> Tensor:
@@ -151,3 +155,54 @@ def test_an_invented_id_is_a_wrong_decision() -> None:
     metrics = next_location_metrics(4)
     metrics.update(lists, target)
     assert metrics.compute()["acc_at_5"].item() == 1
+
+
+@examples(30)
+@given(st.data())
+@pytest.mark.usefixtures("each_backend")
+def test_locations_by_key_equal_counted_ones(data: st.DataObject) -> None:
+    """All classes and averages, for scores and lists, alone and beside ranks, over two batches."""
+    make = data.draw(st.sampled_from([LocationF1, LocationPrecision, LocationRecall]))
+    average = data.draw(st.sampled_from(["weighted", "macro", "micro", None]))
+    are_lists, is_padded = data.draw(st.booleans()), data.draw(st.booleans())
+    keyed = RankingCollection({"f": make(average=average), "mrr": MRR(), "hit": AccuracyAtK(1)})
+    dense = RankingCollection({"f": make(9, average=average), "mrr": MRR()})
+    for _ in range(2):
+        n = data.draw(st.integers(0, 6))
+        random = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+        preds = torch.randint(4, (n, 9), generator=random).float()
+        preds[torch.rand(n, 9, generator=random) < 0.02] = torch.nan
+        if are_lists:
+            preds = preds.argsort(1)[:, :3]
+            preds[torch.rand(n, generator=random) < 0.1] = -1
+        target = torch.randint(9, (n,), generator=random)
+        if is_padded:
+            target = torch.stack([target, torch.full((n,), -1)], 1)
+        mask = torch.rand(n, generator=random) < 0.8 if data.draw(st.booleans()) else None
+        keyed.update(preds, target, mask)
+        dense.update(preds, target, mask)
+    values, expected = keyed.compute(), dense.compute()
+    assert same(values["mrr"], expected["mrr"])
+    locations = keyed["f"].locations
+    counts = dense["f"].counts
+    occurs = counts[:, :-1].any(0).nonzero()[:, 0]
+    assert torch.equal(locations, occurs)
+    assert torch.equal(keyed["f"].counts, counts[:, occurs])
+    assert same(values["f"], expected["f"] if average else expected["f"][occurs])
+    assert keyed["f"].num_queries == dense["f"].num_queries
+    assert keyed["f"].num_undecided == dense["f"].num_undecided
+
+
+def test_an_invented_id_counts_as_a_location_in_macro() -> None:
+    """Without a number of locations it is one that is never right; other averages are equal."""
+    lists, target = torch.tensor([[0], [1], [99]]), torch.tensor([0, 1, 1])
+    for make in (LocationF1, LocationPrecision, LocationRecall):
+        for average in ("weighted", "micro", "macro"):
+            keyed, dense = make(average=average), make(3, average=average)
+            one = updated(keyed, lists, target).compute()
+            other = updated(dense, lists, target).compute()
+            if average == "macro":
+                assert float(one) == pytest.approx(float(other) * 2 / 3)
+            else:
+                assert same(one, other)
+            assert (keyed.num_invented, dense.num_invented) == (None, 1)  # type: ignore[attr-defined]

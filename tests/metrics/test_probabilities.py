@@ -97,9 +97,6 @@ def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
     assert ends == tuple(float(x) for x in perplexity.interval())
 
 
-# The numbers of a query --------------------------------------------------------------------------
-
-
 # What scores are ---------------------------------------------------------------------------------
 
 
@@ -126,12 +123,3 @@ def test_temperature_divides_logits() -> None:
     both = [BrierScore(given=LOGITS), NegativeLogLikelihood(given=LOGITS, temperature=2.0)]
     with pytest.raises(ValueError, match="`temperature` must be equal for all metrics"):
         updated(RankingCollection(both), preds, target)
-
-
-# Calibration -------------------------------------------------------------------------------------
-
-
-# Answering only when sure ------------------------------------------------------------------------
-
-
-# Distances ---------------------------------------------------------------------------------------

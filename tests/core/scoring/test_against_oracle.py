@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import strategies
-from metric_entries import BLOCK_CASES, FORMULAS, RANK_CASES, RANKING_CASES, case_of, score_of
+from metric_entries import FORMULAS, case_of, score_of
 from metric_tester import Case, Entry
 from nextloc_metrics import Ranking, functional, scoring
 from oracles import ranks
@@ -149,42 +148,6 @@ def test_hits_are_those_within_k(batch: tuple[Tensor, Tensor], k: int) -> None:
     for query, hits in zip(ranks.queries(preds, relevant), got, strict=True):
         assert query is not None
         assert hits == pytest.approx(ranks.walk(query, k).hits, abs=1e-9)
-
-
-TARGETS = ("ids", "padded", "bool", "graded", "lists")
-
-
-@pytest.mark.parametrize(
-    ("case", "form"),
-    [
-        *((case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)),
-        *itertools.product([*BLOCK_CASES, *RANK_CASES], ("graded", "lists")),
-    ],
-    ids=str,
-)
-def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
-    """The value of every metric class over three batches, with empty and masked queries."""
-    metric = case.make()
-    seen: list[ranks.Query | None] = []
-    for _ in range(3):
-        preds = torch.randint(4, (7, 6)).float()
-        relevant = torch.rand(7, 6) < 0.3
-        mask = torch.rand(7) < 0.8
-        target = {
-            "ids": torch.randint(6, (7,)),
-            "padded": padded_ids(relevant),
-            "bool": relevant,
-            "graded": relevant * torch.randint(1, 4, (7, 6)).float(),
-            "lists": padded_ids(relevant),
-        }[form]
-        if form == "lists":
-            preds = torch.randint(6, (7, 4))
-            preds[1, 2:] = -1
-            preds[2] = -1
-        metric.update(preds, target, mask=mask)
-        seen += ranks.queries(preds, target, mask)
-    expected = score_of(case.name).of_queries(seen, **case.options)
-    assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
 
 
 @given(graded_relevant(DIRTY), st.data())
