@@ -82,6 +82,7 @@ BLOCKS = [
         "ERRAtK",
         [{"k": 3, "max_grade": 3.0}, {"k": 8, "max_grade": 4.0, **BEST}],
         Score(ranks.expected_reciprocal_rank),
+        waits=True,
     ),
     Entry("MeanRank", [NONE, WORST], ranks.FIRST_RANK, **LOSS),
     Entry(
@@ -184,6 +185,7 @@ LISTS = [
         lists.novelty,
         **NEUTRAL,
         reads="decisions",
+        waits=True,
     ),
 ]
 
@@ -245,6 +247,7 @@ PROBABILITIES = [
         probabilities.expected_distance,
         **LOSS,
         reads="logits",
+        waits=True,
     ),
 ]
 

@@ -64,6 +64,8 @@ class Entry:
         within: how far the value may be from the definition, as a share of it.
         step: the value is a multiple of it, and the definition is rounded to it.
         numbers: how many integers the state has at most.
+        waits: whether an update reads a value on the device: how grades differ, or coordinates or
+            visits of the first candidates, whose table is on the CPU.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Entry:
     within: float = 1e-6
     step: float = 0.0
     numbers: int = 4 * LOCATIONS + 4
+    waits: bool = False
 
     def __str__(self) -> str:
         """The test id."""

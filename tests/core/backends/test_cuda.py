@@ -81,13 +81,8 @@ def update_without_waiting(metric: Any, *args: Tensor, **kwargs: Tensor) -> None
             metric.update(*args, **kwargs)
 
 
-# These wait for the device: to see how grades differ, or to look up the first candidates in a table
-# on the CPU.
-WAITING = ("ERRAtK", "Novelty")
-
-
 @pytest.mark.slow  # PyTorch takes a fifth of a second for each case
-@pytest.mark.parametrize("case", [c for c in CLASSES if c.name not in WAITING], ids=str)
+@pytest.mark.parametrize("case", [c for c in CLASSES if not c.entry.waits], ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case) -> None:
     """Whatever would wait for a device cannot run on tensors without values.
 

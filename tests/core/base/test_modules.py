@@ -40,7 +40,11 @@ def makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     for name in nextloc_metrics.__all__:
         if name.endswith("_metrics"):
             preset = getattr(nextloc_metrics, name)
-            taken = inspect.signature(preset).parameters.keys() & NEEDED.keys()
+            taken = [
+                x.name
+                for x in inspect.signature(preset).parameters.values()
+                if x.name in NEEDED and (x.default is x.empty or x.name == "locations")
+            ]
             yield name, partial(preset, **{option: NEEDED[option] for option in taken})
     yield "trajectory_metrics", trajectories.trajectory_metrics
 
