@@ -7,7 +7,7 @@ from typing import Any
 
 from metric_tester import BINS, GROUPS, LOCATIONS, PLACES, Case, Entry, Options
 from nextloc_metrics import MRR, AccuracyAtK, BrierScore
-from oracles import deciles, decisions, lists, probabilities, ranks, trajectories
+from oracles import deciles, decisions, lists, probabilities, ranks, sequences
 from oracles.ranks import Score
 
 
@@ -353,27 +353,27 @@ TRAJECTORIES = [
     Entry(
         "trajectories.GeoBLEU",
         [NONE, {"n": 3, "beta": 0.2, "scale": 1.7}, {"divisor": "matched"}],
-        trajectories.mean_of(trajectories.geo_bleu),
+        sequences.mean_of(sequences.geo_bleu),
         reads="days",
     ),
     Entry(
         "trajectories.DTW",
         [NONE, {"scale": 2.5}, {"normalized": True}, {"window": 1}, {"free_start": True}],
-        trajectories.mean_of(trajectories.dtw),
+        sequences.mean_of(sequences.dtw),
         **LOSS,
         reads="days",
     ),
     Entry(
         "trajectories.MeanPointError",
         [NONE],
-        trajectories.mean_of(trajectories.mean_point_error),
+        sequences.mean_of(sequences.mean_point_error),
         **LOSS,
         reads="days",
     ),
     Entry(
         "trajectories.PointErrorAt",
         [{"step": 2}, {"step": -1}],
-        trajectories.mean_of(trajectories.point_error_at),
+        sequences.mean_of(sequences.point_error_at),
         **LOSS,
         reads="days",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,12 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
     """The metric after one update."""
     metric.update(*args, **kwargs)
     return metric
+
+
+def floats_of(metrics: MetricCollection, *batch: Any, **options: Any) -> dict[str, float]:
+    """The values of a collection for one batch, as floats."""
+    values = updated(copy.deepcopy(metrics), *batch, **options).compute()
+    return {name: value.item() for name, value in values.items()}
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from oracles import decisions
-from oracles.trajectories import RADIUS
+from oracles.sequences import RADIUS
 from strategies import examples, state_name
 
 

@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics.pairwise import haversine_distances
 
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from oracles.trajectories import RADIUS
+from oracles.sequences import RADIUS
 
 
 def locations_of_a_town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:

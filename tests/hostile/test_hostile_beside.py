@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from command import main
 from nextloc_metrics import report
-from oracles.trajectories import haversine
+from oracles.sequences import haversine
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")

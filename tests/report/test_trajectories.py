@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from command import main
 from nextloc_metrics import report
 from nextloc_metrics.trajectories import DTW, GeoBLEU
-from oracles.trajectories import distance, geo_bleu, haversine, path
+from oracles.sequences import distance, geo_bleu, haversine, path
 from trajectories.test_trajectory_tables import by_loops, make_tables
 
 

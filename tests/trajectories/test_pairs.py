@@ -19,7 +19,7 @@ from nextloc_metrics.trajectories import (
     PointErrorAt,
     trajectory_metrics,
 )
-from oracles.trajectories import padded, walks
+from oracles.sequences import padded, walks
 from strategies import compare_scores
 
 ALIGNED = walks(30, 9, seed=4, equal=True)

@@ -13,7 +13,7 @@ import torch
 
 from nextloc_metrics import Grouped
 from nextloc_metrics.trajectories import GeoBLEU, MeanPointError, from_table
-from oracles.trajectories import geo_bleu
+from oracles.sequences import geo_bleu
 
 COLUMNS = ["uid", "d", "t", "x", "y"]
 
