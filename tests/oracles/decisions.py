@@ -53,31 +53,40 @@ def decisions_of(
 
 
 def _averaged(
-    divisor: Any, batch: Any, num_locations: int, average: str = "weighted", **options: Any
-) -> float:
+    divisor: Any,
+    batch: Any,
+    num_locations: int | None = None,
+    average: str | None = "weighted",
+    **options: Any,
+) -> float | list[float]:
     decisions, targets = decisions_of(*batch, **options)
-    counts = counts_by_location(decisions, targets, num_locations)
+    occurring = {*targets, *(decided for decided in decisions if decided is not None)}
+    counts = counts_by_location(decisions, targets, num_locations or 1 + max(occurring))
     if average == "micro":
         counts = [[sum(row)] for row in counts]
-    occurring = [one for one in zip(*counts, strict=True) if one[1] + one[2]]
-    scores = [hits / divisor(*rest) if divisor(*rest) else 0.0 for hits, *rest in occurring]
-    weights = [s if average == "weighted" else 1 for _, _, s in occurring]
-    if not targets:
-        return math.nan
-    return sum(x * w for x, w in zip(scores, weights, strict=True)) / sum(weights)
+    scores = [
+        (hits / divisor(*rest) if divisor(*rest) else 0.0) if sum(rest) else math.nan
+        for hits, *rest in zip(*counts, strict=True)
+    ]
+    if average is None:
+        return scores if num_locations else [scores[location] for location in sorted(occurring)]
+    weights = counts[2] if average == "weighted" else [1] * len(scores)
+    weighed = [(x, w) for x, w in zip(scores, weights, strict=True) if not math.isnan(x)]
+    total = sum(w for _, w in weighed)
+    return sum(x * w for x, w in weighed) / total if total else math.nan
 
 
-def location_f1(*batch: Any, **options: Any) -> float:
+def location_f1(*batch: Any, **options: Any) -> float | list[float]:
     """2 TP / (P + S), averaged over the locations that occur."""
     return _averaged(lambda decided, support: (decided + support) / 2, batch, **options)
 
 
-def location_precision(*batch: Any, **options: Any) -> float:
+def location_precision(*batch: Any, **options: Any) -> float | list[float]:
     """TP / P."""
     return _averaged(lambda decided, support: decided, batch, **options)
 
 
-def location_recall(*batch: Any, **options: Any) -> float:
+def location_recall(*batch: Any, **options: Any) -> float | list[float]:
     """TP / S."""
     return _averaged(lambda decided, support: support, batch, **options)
 
