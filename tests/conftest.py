@@ -66,8 +66,7 @@ class _Skipped(pytest.Module):
 def pytest_collect_file(file_path: Path, parent: Any) -> Generator[None, Any, Any]:
     """Skip the files of tests about the repository where there is none."""
     collected = yield
-    about = file_path.parent.name == "project" or file_path.name == "test_which_metric.py"
-    if collected and about and OUTSIDE:
+    if collected and OUTSIDE and file_path.parent.name == "project":
         return [_Skipped.from_parent(parent, path=file_path)]
     return collected
 
@@ -99,7 +98,7 @@ def threads_allowed(number: int) -> Iterator[None]:
 
 
 @cache
-def usual() -> list[str]:
+def usual_backends() -> list[str]:
     """What runs without a choice, and `backends.use(None)` chooses again."""
     from nextloc_metrics import backends
 
@@ -112,7 +111,7 @@ def _backend(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run every test on the backend that `--backend` names, whatever the one before it used."""
     from nextloc_metrics import backends
 
-    before = usual()
+    before = usual_backends()
     if name := request.config.getoption("--backend"):
         backends.use(name)
     yield

@@ -30,17 +30,16 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from inner import all_reduce, exact
+from metric_entries import CLASSES, DECILES, DECISIONS, ENTRIES, case_of
+from metric_tester import BINS, GROUPS, LOCATIONS, Case
 from metrics_from_outside import own_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    BrierScore,
-    DecileKForRecall,
     DecileNDCG,
-    DecilePrecision,
     Grouped,
     LocationF1,
-    Perplexity,
     PerQueryScores,
     PopularityBins,
     Ranking,
@@ -52,13 +51,7 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 from nextloc_metrics.base import Distribution, RecordMetric
-from nextloc_metrics.core.base.processes import all_reduce
-from nextloc_metrics.core.means import exact
 from nextloc_metrics.distributed import PaddedDataset
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.metrics.location_f1 import LocationTally
-from nextloc_metrics.metrics.presets import _F1OfLibCity
-from strategies import CLASSES, LOCATIONS
 
 TIME_OUT = timedelta(seconds=300)
 
@@ -90,7 +83,7 @@ COLLECTIVES = [
 ]  # fmt: skip
 
 
-def same(one: Any, other: Any) -> None:
+def assert_same(one: Any, other: Any) -> None:
     """Assert that two values, or dicts of values, are equal to the last bit."""
     torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
 
@@ -192,43 +185,26 @@ def collectives() -> Iterator[list[str]]:
 # What is evaluated --------------------------------------------------------------------------------
 
 ROWS = 101
-GROUPS = 4
 OF_A_BATCH = {"ignore_index", "temperature"}  # options on which a collection must agree
-BINS = [3, 2, 2, 1, 1, 0]
 
 
 def bins() -> PopularityBins:
     """Three popularity bins, and a location in none."""
-    return PopularityBins(BINS)
+    return PopularityBins(BINS.bin_of)
 
 
 def single_metrics() -> dict[str, RecordMetric]:
     """Make one of every public class, and of the options that change how they count."""
-    metrics: list[Any] = [
-        *(case.make() for case in CLASSES if not OF_A_BATCH & case.options.keys()),
-        Perplexity(given="logits"),
-        LocationF1(LOCATIONS, average=None),
-        DecilePrecision(bins(), 2),
-        DecilePrecision(bins(), 2, scope="all"),
-        DecileNDCG(bins(), 2),
-        DecileKForRecall(bins(), 0.5),
-        DecileKForRecall(bins(), 0.5, statistic="mean"),
-        DecilePredictionShare(bins(), 3),
-        DecileCoverage(bins(), 1),
-        DecileCoverage(bins(), 1, denominator="mapped", decile="overall"),
-        Grouped(AccuracyAtK(3), GROUPS),
-        Grouped(BrierScore(given="logits"), GROUPS),
-        Grouped(MRR(), GROUPS, average="groups"),
-        Grouped(MRR(), GROUPS, average="queries"),
-        Grouped(AccuracyAtK(3)),
-        Grouped(BrierScore(given="logits")),
-        Grouped(MRR(), average="groups"),
-        Grouped(MRR(), average="queries"),
-        Grouped(MRR(), group=2),
-        LocationF1(),
-        LocationF1(average=None),
-        LocationF1(average="macro"),
+    by_bin = [case for entry in DECILES for case in (entry.cases[0], entry.cases[-1])]
+    cases = [
+        *CLASSES,
+        *by_bin,
+        *ENTRIES["Grouped"].all_cases,
+        *(Case(entry, options) for entry in DECISIONS for options in entry.also),
+        case_of("Perplexity", given="logits"),
+        case_of("DecileCoverage", bins=bins(), k=1, denominator="mapped", decile="overall"),
     ]
+    metrics: list[Any] = [case.make() for case in cases if not OF_A_BATCH & case.options.keys()]
     return {repr(metric): metric for metric in metrics}
 
 
@@ -288,7 +264,7 @@ def add(metric: Any, batch: dict[str, Tensor], forward: bool = False) -> Any:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    kinds = LocationTally, _F1OfLibCity
+    kinds = *(entry.kind for entry in DECISIONS if entry.state), type(libcity_metrics(3)["F1@3"])
     of_one = [isinstance(x, kinds) or x.record is Distribution for x in members]
     return not (several and any(of_one))
 
@@ -414,7 +390,7 @@ def count_text_by_key(rank: int) -> None:
             metric.update(lists, target, groups={"user": users})
     with _no_warning_before_update():
         for metric in (metrics["hit"], alone):
-            same(metric.compute().sum(), torch.tensor(2.5))
+            assert_same(metric.compute().sum(), torch.tensor(2.5))
         groups = metrics["hit"].groups
         assert groups.tolist() == sorted(groups.tolist())
         assert groups.tolist()[:2] == [-7, 5]
@@ -434,7 +410,7 @@ def count_text_by_key(rank: int) -> None:
     for metric in (metrics["hit"], saved):
         metric.persistent(True)
     saved.load_state_dict(metrics["hit"].state_dict())
-    same(saved.state, kept)
+    assert_same(saved.state, kept)
 
 
 def hits(*hit: int) -> tuple[Tensor, Tensor]:
@@ -588,9 +564,9 @@ def sum_second_states(rank: int) -> None:
         for _ in range(2 + rank):
             metric.update(*hits(rank))
     together = metrics.compute()
-    same(alone.compute(), together["late"])
-    same(together["late"], torch.tensor([5, 0, 0, 3, 3 / 5]))
-    same(together["hit"], torch.tensor(3 / 5))
+    assert_same(alone.compute(), together["late"])
+    assert_same(together["late"], torch.tensor([5, 0, 0, 3, 3 / 5]))
+    assert_same(together["hit"], torch.tensor(3 / 5))
 
 
 def die_in_the_middle(rank: int) -> dict[str, str]:
@@ -712,7 +688,7 @@ def rank_slices_in_a_group(rank: int) -> None:
     found = Ranking.from_sharded_scores(
         scores[:, rank * 3 : rank * 3 + 3], target, rank * 3, process_group=pair
     )
-    same(parts(found), parts(Ranking.from_scores(scores, target)))
+    assert_same(parts(found), parts(Ranking.from_scores(scores, target)))
 
 
 def pad(rank: int, made_before: PaddedDataset[int]) -> bytes:

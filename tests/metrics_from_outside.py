@@ -84,7 +84,7 @@ class OwnDeciles(RecordMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """The mean of each bin."""
-        return dict(zip(self.key_labels, (self._sums(0) / self._sums(2)).unbind(), strict=True))
+        return dict(zip(self.key_labels, (self.sums_of(0) / self.sums_of(2)).unbind(), strict=True))
 
     @property
     def num_queries(self) -> Tensor:
@@ -93,14 +93,14 @@ class OwnDeciles(RecordMetric):
 
     def estimate(self) -> Estimate:
         """The mean, its standard error, the effective sample size, and degrees of freedom."""
-        number = self._sums(2)
-        mean, square = self._sums(0) / number, self._sums(1) / number
+        number = self.sums_of(2)
+        mean, square = self.sums_of(0) / number, self.sums_of(1) / number
         error = ((square - mean * mean).clamp(min=0) / (number - 1)).sqrt()
         is_share = self.state[:, 0] == self.state[:, 1]  # of hits and misses alone
         effective = torch.where(is_share, number, mean * (1 - mean) / error**2)
         return Estimate(mean, error, effective, (number - 1).masked_fill(is_share, torch.inf))
 
-    def _sums(self, column: int) -> Tensor:
+    def sums_of(self, column: int) -> Tensor:
         return self.state[:, column].double() / (1 if column == 2 else ONE)
 
 

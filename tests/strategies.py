@@ -1,13 +1,12 @@
-"""What the tests draw from: the table of metrics under test, helpers, and Hypothesis strategies."""
+"""What the tests draw from: helpers, and Hypothesis strategies."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import math
-import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,31 +16,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-import nextloc_metrics
 from conftest import EXAMPLES
+from metric_tester import LOCATIONS
 from nextloc_metrics import report, scoring
 from nextloc_metrics.analysis import Comparison
-from nextloc_metrics.geography import Locations
-
-
-@dataclass(frozen=True)
-class Case:
-    """A metric class with its options: to be in this table is to be tested."""
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """The test id."""
-        written = ",".join(f"{name}={value}" for name, value in self.options.items())
-        return f"{self.name}({written})"
-
-    def make(self, **more: Any) -> Metric:
-        """A fresh instance."""
-        kind = operator.attrgetter(self.name)(nextloc_metrics)
-        metric: Metric = kind(**{**self.options, **more})
-        return metric
-
 
 # Functions of a ranking and k.
 SCORES = (
@@ -55,151 +33,9 @@ SCORES = (
     scoring.f1,
 )
 
-# Scores of queries. The oracle knows each of them by the same name and options.
-RANKING_CASES = [
-    Case("AccuracyAtK", {"k": 1}),
-    Case("AccuracyAtK", {"k": 3}),
-    Case("AccuracyAtK", {"k": 3, "ties": "optimistic"}),
-    Case("AccuracyAtK", {"k": 3, "ties": "pessimistic"}),
-    Case("AccuracyAtK", {"k": 3, "empty_target_action": "neg"}),
-    Case("AccuracyAtK", {"k": 3, "empty_target_action": "pos"}),
-    Case("MRR"),
-    Case("MRR", {"k": 3}),
-    Case("MRR", {"ties": "pessimistic"}),
-    Case("MRR", {"k": 2, "ties": "optimistic"}),
-    Case("MRR", {"empty_target_action": "neg"}),
-    Case("NDCGAtK", {"k": 1}),
-    Case("NDCGAtK", {"k": 3}),
-    Case("NDCGAtK", {"k": 3, "gain": "exponential"}),
-    Case("NDCGAtK", {"k": 3, "ideal": "full"}),
-    Case("NDCGAtK", {"k": 3, "ties": "optimistic"}),
-    Case("NDCGAtK", {"k": 3, "ties": "pessimistic", "gain": "exponential"}),
-    Case("NDCGAtK", {"k": 3, "empty_target_action": "neg"}),
-    Case("MAPAtK", {"k": 2}),
-    Case("MAPAtK", {"k": 3}),
-    Case("MAPAtK", {"k": 3, "normalizer": "relevant"}),
-    Case("MAPAtK", {"k": 3, "ties": "optimistic"}),
-    Case("MAPAtK", {"k": 3, "ties": "pessimistic"}),
-    Case("MAPAtK", {"k": 3, "empty_target_action": "pos"}),
-    Case("PrecisionAtK", {"k": 2}),
-    Case("PrecisionAtK", {"k": 3}),
-    Case("PrecisionAtK", {"k": 3, "denominator": "retrieved"}),
-    Case("PrecisionAtK", {"k": 3, "ties": "pessimistic"}),
-    Case("PrecisionAtK", {"k": 3, "empty_target_action": "neg"}),
-    Case("RecallAtK", {"k": 2}),
-    Case("RecallAtK", {"k": 3}),
-    Case("RecallAtK", {"k": 2, "normalized": True}),
-    Case("RecallAtK", {"k": 2, "weighted": True}),
-    Case("RecallAtK", {"k": 2, "weighted": True, "normalized": True}),
-    Case("RecallAtK", {"k": 3, "ties": "optimistic"}),
-    Case("RecallAtK", {"k": 3, "empty_target_action": "neg"}),
-    Case("F1AtK", {"k": 2}),
-    Case("F1AtK", {"k": 3}),
-    Case("F1AtK", {"k": 3, "ties": "pessimistic"}),
-    Case("F1AtK", {"k": 3, "empty_target_action": "neg"}),
-]
-LOCATIONS = 6
-# Scores that are functions of tied blocks, and no `Formula`.
-BLOCK_CASES = [
-    Case("AUC", {"num_candidates": LOCATIONS}),
-    Case("AUC", {"num_candidates": LOCATIONS, "ties": "pessimistic"}),
-    Case("RPrecision"),
-    Case("RPrecision", {"ties": "optimistic"}),
-    Case("RPrecision", {"empty_target_action": "neg"}),
-    Case("RBP"),
-    Case("RBP", {"p": 0.5, "k": 3, "ties": "pessimistic"}),
-    Case("ERRAtK", {"k": 3, "max_grade": 3.0}),
-    Case("ERRAtK", {"k": 8, "max_grade": 4.0, "ties": "optimistic"}),
-]
-# Lower is better, or they are no fractions.
-RANK_CASES = [
-    Case("MeanRank"),
-    Case("MeanRank", {"ties": "pessimistic"}),
-]
-QUANTILE_CASES = [Case("RankQuantile", {"q": 0.5}), Case("RankQuantile", {"q": 0.9})]
-LOCATION_CASES = [
-    Case("LocationF1", {"num_locations": LOCATIONS}),
-    Case("LocationF1", {"num_locations": LOCATIONS, "average": "macro"}),
-    Case("LocationF1", {"num_locations": LOCATIONS, "average": "micro"}),
-    Case("LocationPrecision", {"num_locations": LOCATIONS}),
-    Case("LocationPrecision", {"num_locations": LOCATIONS, "average": "macro"}),
-    Case("LocationPrecision", {"num_locations": LOCATIONS, "average": "micro"}),
-    Case("LocationRecall", {"num_locations": LOCATIONS}),
-    Case("LocationRecall", {"num_locations": LOCATIONS, "average": "macro"}),
-    Case("LocationRecall", {"num_locations": LOCATIONS, "average": "micro"}),
-]
-# Counts of what is among the first k; 0 and 1 as visits, so that the values are fractions, too.
-RECOMMENDED_CASES = [
-    Case("Coverage", {"num_locations": LOCATIONS, "k": 1}),
-    Case("Coverage", {"num_locations": LOCATIONS, "k": 3}),
-    Case("Gini", {"num_locations": LOCATIONS, "k": 3}),
-    Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "sample"}),
-    Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
-    Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
-    Case("Entropy", {"num_locations": LOCATIONS, "k": 3}),
-    Case("TailShare", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
-]
-# All candidates are within k, as for the distances below.
-BEYOND_CASES = [
-    Case("Novelty", {"train_counts": (9, 1, 4, 1, 0, 5), "k": LOCATIONS}),
-]
-PROBABILITY_CASES = [
-    Case("NegativeLogLikelihood", {"given": "logits"}),
-    Case("NegativeLogLikelihood", {"given": "logits", "base": 2, "floor": 0.01}),
-    Case("Perplexity", {"given": "logits", "temperature": 2.0}),
-    Case("BrierScore", {"given": "logits"}),
-    Case("CalibrationError", {"given": "logits"}),
-    Case("CalibrationError", {"given": "logits", "norm": "l2", "bins": 10}),
-    Case("AURC", {"given": "logits"}),
-    Case("AccuracyAtCoverage", {"given": "logits", "coverage": 0.5}),
-    Case("AnsweredShare", {"given": "logits"}),
-    Case("AnsweredAccuracy", {"given": "logits"}),
-]
-# `ignore_index` belongs to a batch, so the tables above leave it out.
-IGNORING_CASES = [
-    Case("AccuracyAtK", {"k": 3, "ignore_index": 0}),
-    Case("MRR", {"ignore_index": 1}),
-    Case("NDCGAtK", {"k": 3, "ignore_index": 0}),
-    Case("LocationF1", {"num_locations": LOCATIONS, "ignore_index": 0}),
-    Case("LocationRecall", {"num_locations": LOCATIONS, "ignore_index": 0}),
-    Case("Coverage", {"num_locations": LOCATIONS, "k": 3, "ignore_index": 0}),
-]
-PLACES = Locations.from_plane([0, 400, 1000, 1000, 3000, 9000], [0, 0, 0, 50, 0, 0])
-GEOGRAPHY_CASES = [
-    Case("geography.AccuracyWithin", {"locations": PLACES, "km": 0.7, "k": LOCATIONS}),
-    Case("geography.DistanceError", {"locations": PLACES}),
-    Case("geography.DistanceError", {"locations": PLACES, "statistic": 0.9}),
-    Case("geography.DistanceError", {"locations": PLACES, "undecided": "skip"}),
-]
-CASES = [
-    *RANKING_CASES,
-    *BLOCK_CASES,
-    *RANK_CASES,
-    *QUANTILE_CASES,
-    *LOCATION_CASES,
-    *RECOMMENDED_CASES,
-    *BEYOND_CASES,
-    *IGNORING_CASES,
-    *GEOGRAPHY_CASES,
-    *PROBABILITY_CASES,
-]
-
-
-def family(case: Case) -> tuple[Any, ...]:
-    """What of `base/` a metric goes through: its base classes, and whose methods it has."""
-    metric = case.make()
-    bases = type(metric).__mro__
-    owners = [next(x for x in bases if name in vars(x)) for name in ("tally", "compute")]
-    return (bases[1:], *owners, metric.state.shape, metric.ignore_index is None)
-
-
-# One metric of each family, for the laws that live in `base/`; and one of each class, too.
-FAMILIES = list({family(case): case for case in reversed(CASES)}.values())[::-1]
-CLASSES = list({(case.name, *family(case)): case for case in reversed(CASES)}.values())[::-1]
-
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two tensors, or mappings of tensors, have the same shape, dtype and bits."""
+    """Whether two tensors, or tuples or mappings of them, have the same shape, dtype and bits."""
     if isinstance(one, Tensor):
         return (
             one.dtype == other.dtype
@@ -207,12 +43,20 @@ def same(one: Any, other: Any) -> bool:
             and torch.equal(torch.isnan(one), torch.isnan(other))
             and torch.equal(one.nan_to_num(), other.nan_to_num())
         )
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
     return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
 
 
 def state(metric: Metric) -> dict[str, Tensor]:
     """A copy of what a metric has accumulated, under no particular names."""
     return {str(i): v.clone() for i, v in enumerate(metric.metric_state.values())}  # type: ignore[union-attr]
+
+
+def state_name(metric: Metric) -> str:
+    """The name of the state, by which torchmetrics finds metrics that share one."""
+    (name,) = metric.metric_state
+    return str(name)
 
 
 def states(collection: MetricCollection) -> dict[str, dict[str, Tensor]]:
@@ -235,8 +79,14 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
     return metric
 
 
+def floats_of(metrics: MetricCollection, *batch: Any, **options: Any) -> dict[str, float]:
+    """The values of a collection for one batch, as floats."""
+    values = updated(copy.deepcopy(metrics), *batch, **options).compute()
+    return {name: value.item() for name, value in values.items()}
+
+
 @contextlib.contextmanager
-def named(case: object) -> Iterator[None]:
+def with_case_in_error(case: object) -> Iterator[None]:
     """Tell with which of several cases an error was raised."""
     try:
         yield

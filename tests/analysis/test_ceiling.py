@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import analysis
-from nextloc_metrics.analysis.ceiling import Predictability
+from nextloc_metrics.analysis import Predictability
 from strategies import examples
 
 SEQUENCES = st.integers(1, 5).flatmap(

@@ -13,7 +13,7 @@ from nextloc_metrics.analysis import Comparison
 from strategies import compare_scores
 
 
-def of_counts(wins: int, losses: int, number: int) -> Comparison:
+def comparison_of_counts(wins: int, losses: int, number: int) -> Comparison:
     """Two models, of which only the second is right in some queries, only the first in others."""
     a, b = torch.zeros(2, number)
     b[:wins], a[wins : wins + losses] = 1, 1
@@ -22,7 +22,7 @@ def of_counts(wins: int, losses: int, number: int) -> Comparison:
 
 def test_published_intervals_of_hits() -> None:
     """Airway hyper-responsiveness before and after a transplantation, Fagerland et al. (2014)."""
-    one = of_counts(1, 7, 21)
+    one = comparison_of_counts(1, 7, 21)
     assert one.difference == pytest.approx(-6 / 21)
     assert (one.low, one.high) == pytest.approx((-0.517, -0.026), abs=5e-4)
     assert one.p_value == pytest.approx(0.0703, abs=5e-5)  # McNemar's exact test, there too
@@ -33,7 +33,7 @@ def test_published_intervals_of_hits() -> None:
 )
 def test_hits_have_the_score_interval(wins: int, losses: int, number: int) -> None:
     """The likelihood at m is maximised by trying shares; the ends are where z is the quantile."""
-    one, shares = of_counts(wins, losses, number), np.linspace(0, 1, 200_001)
+    one, shares = comparison_of_counts(wins, losses, number), np.linspace(0, 1, 200_001)
 
     def score(m: float) -> float:
         won = shares + m  # and `shares` lost

@@ -18,13 +18,21 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from inner import (
+    Contrast,
+    Exchange,
+    Pair,
+    answers_of,
+    cluster_variance,
+    contrast,
+    decide,
+    exact,
+    jackknife,
+    size_of,
+)
 from nextloc_metrics import LocationF1
-from nextloc_metrics.analysis.comparison import Comparison, Pair, decide
-from nextloc_metrics.analysis.contrast import Contrast, contrast
-from nextloc_metrics.analysis.f1_intervals import Exchange, answers_of, jackknife
-from nextloc_metrics.analysis.rare_differences import size_of
-from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.means.intervals import Estimate, cluster_variance
+from nextloc_metrics.analysis import Comparison
+from nextloc_metrics.base import Estimate
 
 SIMULATED = int(os.environ.get("SIMULATED", "200"))
 CHUNK = 40
@@ -43,7 +51,7 @@ def sizes_of(shape: str, users: int) -> Any:
     return {"equal": np.full(users, 5), "zipf": zipf, "one": np.ones(users)}[shape].astype(np.int64)
 
 
-def check(name: str, share: Any, low: float, high: float) -> None:
+def check_share(name: str, share: Any, low: float, high: float) -> None:
     """Print a share of the simulations, which is within bounds, with 2.6 errors of fewer sets."""
     wider = 2.6 * math.sqrt(0.06 / SIMULATED) if SIMULATED < 2000 else 0.0
     print(f"{name}: {100 * float(share):.2f} % ({100 * low:g} to {100 * high:g})")
@@ -55,13 +63,13 @@ def rng_of(*case: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(case).encode()))
 
 
-def hits(rng: Any, sizes: Any, number: int, shift: float = 0.0) -> Any:
+def simulated_hits(rng: Any, sizes: Any, number: int, shift: float = 0.0) -> Any:
     """Sums of 0/1 scores `[number, 1, U]`; each user has a probability of its own."""
     chances = MEAN + shift + 0.6 * (rng.random((number, 1, len(sizes))) - 0.5)
     return rng.binomial(sizes, chances).astype(float)
 
 
-def runs(rng: Any, sizes: Any, number: int, num_runs: int, spread: float) -> Any:
+def simulated_runs(rng: Any, sizes: Any, number: int, num_runs: int, spread: float) -> Any:
     """Sums of scores `[number, R, U]`, with effects of users and of runs."""
     effects = EFFECT * rng.standard_normal((number, 1, len(sizes)))
     of_run = spread * rng.standard_normal((number, num_runs, 1))
@@ -84,7 +92,7 @@ def contrasts(models: list[Any], sizes: Any) -> list[Contrast]:
     return [contrast(one, sizes, 1 / exact.ONE) for one in every]
 
 
-def compared(models: list[Any], sizes: Any, level: float = 0.05) -> list[Comparison]:
+def comparisons_of_models(models: list[Any], sizes: Any, level: float = 0.05) -> list[Comparison]:
     """Two models of each data set; with one run the test has all signs, with several it is t."""
     has_runs, number = models[0].shape[1] > 1, int(sizes.sum())
     pairs = [Pair(x, has_runs, 0, number, 0.0, 0, 0, math.nan) for x in contrasts(models, sizes)]
@@ -93,7 +101,7 @@ def compared(models: list[Any], sizes: Any, level: float = 0.05) -> list[Compari
     return found
 
 
-def held(found: list[Contrast], value: float) -> Any:
+def share_that_holds(found: list[Contrast], value: float) -> Any:
     """Whether the interval of each mean holds a value."""
     low, high = Estimate.stack([x.estimate() for x in found]).interval(0.95)
     return ((low <= value) & (high >= value)).numpy()
@@ -101,9 +109,9 @@ def held(found: list[Contrast], value: float) -> Any:
 
 def check_difference(every: list[Comparison], low: float, high: float) -> None:
     """Check the share of significant differences, and of intervals that hold 0."""
-    check("type I error", np.mean([one.p_value <= 0.05 for one in every]), low, high)
+    check_share("type I error", np.mean([one.p_value <= 0.05 for one in every]), low, high)
     holds = np.mean([one.low <= 0 <= one.high for one in every])
-    check("coverage of the difference", holds, 0.915, 0.98)
+    check_share("coverage of the difference", holds, 0.915, 0.98)
 
 
 @pytest.mark.parametrize("users", USERS)
@@ -111,7 +119,7 @@ def check_difference(every: list[Comparison], low: float, high: float) -> None:
 def test_equal_models_of_one_run(users: int, shape: str) -> None:
     """3 to 7 % at the level 5 %, at most 6.5 % with one query each; intervals hold 0."""
     rng, sizes = rng_of("one", users, shape), sizes_of(shape, users)
-    every = compared([hits(rng, sizes, SIMULATED) for _ in range(2)], sizes)
+    every = comparisons_of_models([simulated_hits(rng, sizes, SIMULATED) for _ in range(2)], sizes)
     check_difference(every, *((0.0, 0.065) if shape == "one" else (0.03, 0.07)))
 
 
@@ -130,11 +138,11 @@ def test_equal_models_of_several_runs(users: int, shape: str, number: int, sprea
     number_of_sets = MORE if (number, spread) == (2, "dominant") else SIMULATED
     every, holds = [], []
     for _ in range(0, number_of_sets, CHUNK):
-        models = [runs(rng, sizes, CHUNK, number, between) for _ in range(2)]
-        every += compared(models, sizes)
-        holds.append(held(contrasts(models[:1], sizes), MEAN))
+        models = [simulated_runs(rng, sizes, CHUNK, number, between) for _ in range(2)]
+        every += comparisons_of_models(models, sizes)
+        holds.append(share_that_holds(contrasts(models[:1], sizes), MEAN))
     check_difference(every, 0.02, 0.085)
-    check("coverage of the value", np.mean(holds), {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
+    check_share("coverage of the value", np.mean(holds), {2: 0.87, 3: 0.905, 5: 0.925}[number], 1)
 
 
 @pytest.mark.parametrize("mean", [0.005, 0.02, 0.98, 0.995])
@@ -146,7 +154,7 @@ def test_rare_hits(users: int, queries: int, concentration: int, mean: float) ->
     chances = rng.beta(mean * concentration, (1 - mean) * concentration, (MORE, 1, users))
     found = contrasts([rng.binomial(queries, chances)], sizes)
     varied = [x for x in found if x.variance > 0]  # else it is that of as many users, all alike
-    check("coverage", np.mean(held(varied, mean)), 0.915, 1)
+    check_share("coverage", np.mean(share_that_holds(varied, mean)), 0.915, 1)
 
 
 @pytest.mark.parametrize("users", [5, 10, 20, 30])
@@ -177,7 +185,7 @@ def test_one_or_two_users_with_a_hit(users: int, shape: str) -> None:
             of_users.append(scipy.stats.beta.ppf(0.975, number + 1, users - number) >= true)
     print(f"mean width: {100 * np.concatenate(width).mean():.1f} %")
     print(f"of the share of users: {100 * np.concatenate(of_users).mean():.1f} %")
-    check("coverage", np.concatenate(holds).mean(), 0.97, 1)
+    check_share("coverage", np.concatenate(holds).mean(), 0.97, 1)
     assert users < 20 or "large" not in shape or np.concatenate(of_users).mean() < 0.92
 
 
@@ -186,9 +194,9 @@ def test_two_runs_against_five(users: int) -> None:
     """Up to 10 %: the variance of runs is that of five more than of two."""
     rng, sizes, parts = rng_of("unequal", users), sizes_of("equal", users), []
     for _ in range(0, SIMULATED, CHUNK):
-        models = [runs(rng, sizes, CHUNK, number, 0.08) for number in (2, 5)]
-        parts += [one.p_value for one in compared(models, sizes)]
-    check("type I error", np.mean(np.array(parts) <= 0.05), 0.05, 0.105)
+        models = [simulated_runs(rng, sizes, CHUNK, number, 0.08) for number in (2, 5)]
+        parts += [one.p_value for one in comparisons_of_models(models, sizes)]
+    check_share("type I error", np.mean(np.array(parts) <= 0.05), 0.05, 0.105)
 
 
 @pytest.mark.parametrize("tests", [1, 78])
@@ -200,8 +208,11 @@ def test_power_is_that_of_students_t(tests: int, number: int) -> None:
 
     def drawn(shift: float = 0.0) -> list[Any]:
         if number == 1:
-            return [hits(rng, sizes, SIMULATED, shift), hits(rng, sizes, SIMULATED)]
-        models = [runs(rng, sizes, SIMULATED, number, between) for _ in range(2)]
+            return [
+                simulated_hits(rng, sizes, SIMULATED, shift),
+                simulated_hits(rng, sizes, SIMULATED),
+            ]
+        models = [simulated_runs(rng, sizes, SIMULATED, number, between) for _ in range(2)]
         return [models[0] + sizes * shift, models[1]]
 
     # the true standard error of a difference, and the difference that it finds
@@ -209,8 +220,8 @@ def test_power_is_that_of_students_t(tests: int, number: int) -> None:
     t = scipy.stats.t(float(np.median([x.freedom for x in found])))
     error = math.sqrt(np.mean([x.variance for x in found]))
     shift = (t.ppf(1 - 0.025 / tests) + t.ppf(0.8)) * error
-    every = compared(drawn(shift), sizes, 0.05 / tests)
-    check("power", np.mean([one.p_value <= 0.05 / tests for one in every]), 0.75, 0.85)
+    every = comparisons_of_models(drawn(shift), sizes, 0.05 / tests)
+    check_share("power", np.mean([one.p_value <= 0.05 / tests for one in every]), 0.75, 0.85)
 
 
 @pytest.mark.parametrize("users", [20, 200])
@@ -251,7 +262,7 @@ def test_the_jackknife_or_cr2_where_it_is_nearer(users: int, shape: str) -> None
         assert users > 20 or 0.87 < held["usual"] < 0.905
 
 
-def rare(rng: Any, lost: float, won: float, sizes: Any, grade: float = 1.0) -> Any:
+def simulated_rare_hits(rng: Any, lost: float, won: float, sizes: Any, grade: float = 1.0) -> Any:
     """Differences `[D, U]` of which a share is lost, a share won, by query or summed by user.
 
     With `grade` below 1 half of them have this size. The queries of a user are alike: each user has
@@ -268,7 +279,7 @@ def rare(rng: Any, lost: float, won: float, sizes: Any, grade: float = 1.0) -> A
     return counts[1] - counts[0]
 
 
-def decided(sums: Any, sizes: Any, size: float | None = None) -> list[Comparison]:
+def comparisons_of_sums(sums: Any, sizes: Any, size: float | None = None) -> list[Comparison]:
     """Compare the models of each data set; equal data sets once."""
     found: dict[bytes, Comparison] = {}
     every = []
@@ -290,8 +301,8 @@ def test_rare_differences_of_hits(queries: int, lost_won: tuple[float, float]) -
     """The interval holds it; Student's does in 19 to 40 % of the cases with 20 and 50 queries."""
     rng, sizes = rng_of("rare", queries, lost_won), np.ones(queries, dtype=np.int64)
     true = lost_won[1] - lost_won[0]
-    every = decided(rare(rng, *lost_won, sizes), sizes)
-    check("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.925, 1)
+    every = comparisons_of_sums(simulated_rare_hits(rng, *lost_won, sizes), sizes)
+    check_share("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.925, 1)
     assert min(one.high - one.low for one in every) > 0
     student = [abs(one.difference - true) <= 1.96 * one.standard_error for one in every]
     print(f"coverage of Student's: {100 * np.mean(student):.1f} %")
@@ -302,8 +313,8 @@ def test_rare_differences_of_graded_scores(queries: int) -> None:
     """Of reciprocal ranks, of which half differ by 1 and half by a fourth."""
     rng, sizes = rng_of("graded", queries), np.ones(queries, dtype=np.int64)
     true = -0.05 * (1 + 0.25) / 2
-    every = decided(rare(rng, 0.05, 0.0, sizes, 0.25), sizes)
-    check("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.9, 1)
+    every = comparisons_of_sums(simulated_rare_hits(rng, 0.05, 0.0, sizes, 0.25), sizes)
+    check_share("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.9, 1)
     assert min(one.high - one.low for one in every) > 0
 
 
@@ -313,8 +324,8 @@ def test_rare_differences_of_users(users: int, lost_won: tuple[float, float]) ->
     """With ten queries of each user, half of whom never differ."""
     rng, sizes = rng_of("margin", users, lost_won), np.full(users, 10)
     true = lost_won[1] - lost_won[0]
-    every = decided(rare(rng, *lost_won, sizes), sizes, 1.0)
-    check("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.9, 1)
+    every = comparisons_of_sums(simulated_rare_hits(rng, *lost_won, sizes), sizes, 1.0)
+    check_share("coverage", np.mean([one.low <= true <= one.high for one in every]), 0.9, 1)
 
 
 @pytest.mark.parametrize("users", [3, 5, 6, 8, 12, 16])
@@ -324,14 +335,14 @@ def test_what_few_users_can_show(users: int) -> None:
     error = math.sqrt(2 * (EFFECT**2 + NOISE**2 / 20) / users)
     t = scipy.stats.t(users - 1)
     shift = (t.ppf(0.975) + t.ppf(0.8)) * error
-    models = [runs(rng, sizes, SIMULATED, 1, 0.0) + sizes * x for x in (shift, 0)]
-    every = decided((models[0] - models[1])[:, 0], sizes, 1.0)
+    models = [simulated_runs(rng, sizes, SIMULATED, 1, 0.0) + sizes * x for x in (shift, 0)]
+    every = comparisons_of_sums((models[0] - models[1])[:, 0], sizes, 1.0)
     power = float(np.mean([one.p_value <= 0.05 for one in every]))
     print(f"power of {users} users where Student's is 80 %: {100 * power:.1f} %")
     if users < 6:
         assert power == 0
     else:
-        check("power", power, 0.35, 0.85)
+        check_share("power", power, 0.35, 0.85)
 
 
 # F1 ----------------------------------------------------------------------------------------------
@@ -383,5 +394,5 @@ def test_f1_of_samples_of_this_size(users: int, locations: int) -> None:
     lows, highs = np.array(ends).T
     mean = np.mean(values)
     name = f"{users} users, {locations} locations"
-    check(f"coverage, {name}", ((lows <= mean) & (mean <= highs)).mean(), 0.94, 0.965)
-    check(f"type I error, {name}", found / SIMULATED, 0.035, 0.06)
+    check_share(f"coverage, {name}", ((lows <= mean) & (mean <= highs)).mean(), 0.94, 0.965)
+    check_share(f"type I error, {name}", found / SIMULATED, 0.035, 0.06)

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("click")
 from click.testing import CliRunner
 
-from nextloc_metrics.cli.commands import main
+from command import main
 from nextloc_metrics.report import evaluate
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
@@ -25,7 +25,7 @@ def run(*arguments: str, text: str | None = None) -> Any:
     return CliRunner().invoke(main, list(arguments), input=text)
 
 
-def refused(*arguments: str, text: str | None = None) -> str:
+def error_of(*arguments: str, text: str | None = None) -> str:
     """The message of a command that ends with status 1."""
     shown = run(*arguments, text=text)
     assert shown.exit_code == 1, shown.output
@@ -53,7 +53,7 @@ def test_columns_named_as_options_are_no_options(workers: str, tmp_path: Path) -
     parquet.write_table(table.slice(0, 1), paths[0])
     parquet.write_table(table, paths[1])
     files = str(tmp_path / "*.parquet")
-    of_shell = refused("score", files, "--group", "item", "--k", "1", "--workers", workers)
+    of_shell = error_of("score", files, "--group", "item", "--k", "1", "--workers", workers)
     with pytest.raises(ValueError, match="must hold a group") as error:
         evaluate(files, groups=["item"], k=1)
     says = f"of {paths[1]} must hold a group in `item`, got none; fill the value."
@@ -86,7 +86,7 @@ def test_a_dash_is_standard_input(path: str, text: str) -> None:
     twice = run("compare", "-", "-", text=text)
     assert (twice.exit_code, "`-` can be given only once" in twice.output) == (2, True)
     says = "standard input must have the columns ['none'], got"
-    assert refused("score", "-", "--preds", "none", text=text).startswith(says)
+    assert error_of("score", "-", "--preds", "none", text=text).startswith(says)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_dash_is_standard_input(path: str, text: str) -> None:
 )
 def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
     """Blank lines, and cells of several lines, are counted too."""
-    message = refused("score", "-", text=text)
+    message = error_of("score", "-", text=text)
     assert message.startswith(
         f"line {line} of standard input must hold ids of locations in `preds`"
     )
@@ -109,15 +109,15 @@ def test_a_part_is_merged_once(path: str, tmp_path: Path) -> None:
     """The message names both files."""
     part = str(tmp_path / "part.npz")
     CliRunner().invoke(main, ["score", path, "--save", part], catch_exceptions=False)
-    message = refused("merge", part, part)
+    message = error_of("merge", part, part)
     assert message.endswith(f"in {part} and {part}; leave one of them out.")
 
 
 def test_errors_name_options_and_similar_columns(path: str) -> None:
     """No message has the arguments of Python."""
-    message = refused("score", path, "--preds", "pred", "--group", "usr")
+    message = error_of("score", path, "--preds", "pred", "--group", "usr")
     assert "did you mean 'preds', 'user'?" in message
-    broken = refused("score", "-", text="preds,target\n-9,1\n")
+    broken = error_of("score", "-", text="preds,target\n-9,1\n")
     assert "`--answers padding=-100`" in broken
     assert "`--on-error miss`" in broken
     for options, says in [
@@ -125,9 +125,9 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
         (["--cluster", "user", "--k", "0"], "`--k` must"),
         (["--num-locations", "-1"], "`--num-locations` must"),
     ]:
-        assert refused("score", path, *options).startswith(says)
-    assert refused("compare", path).startswith("`PATHS` must hold at least two models")
-    assert "`--answers separator=' '`" in refused("score", "-", text="preds,target\n1 2,1\n")
+        assert error_of("score", path, *options).startswith(says)
+    assert error_of("compare", path).startswith("`PATHS` must hold at least two models")
+    assert "`--answers separator=' '`" in error_of("score", "-", text="preds,target\n1 2,1\n")
 
 
 def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
@@ -152,7 +152,7 @@ def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
         ["score", path, "--coordinates", of["empty.csv"]],
         ["score", path, "--vocabulary", of["text.csv"]],
     ]:
-        message = refused(*command)
+        message = error_of(*command)
         assert not re.search(r"pickle|unsafe|Evaluation\.save", message), message
         assert Path(command[-1]).name in message, message
 
@@ -226,16 +226,16 @@ def test_answers_of_a_language_model_are_scored(tmp_path: Path) -> None:
         pytest.approx(x) for x in (1 / 3, 1 / 3, 2 / 3)
     ]
     assert "cannot be seen" in shown["card"]["answers"]
-    assert "`--answers`" in refused("score", str(lines), "--preds", "said")
-    assert "`--answers` needs `--vocabulary`" in refused("score", str(lines), *written)
-    assert "`--answers form=` must be left out" in refused("compare", *common[1:4], *written[:2])
+    assert "`--answers`" in error_of("score", str(lines), "--preds", "said")
+    assert "`--answers` needs `--vocabulary`" in error_of("score", str(lines), *written)
+    assert "`--answers form=` must be left out" in error_of("compare", *common[1:4], *written[:2])
     for wrong in ("said", "form", "fold=1", "from=json"):
         shown = run("score", str(lines), "--answers", wrong)
         assert f"of separator, padding, form, key, take, after, got {wrong};" in re.sub(
             r"\s+", " ", shown.output
         )
-    assert "`--query` must name the columns" in refused(*common, "--truth", str(asked))
-    assert "got 'Home' twice" in refused(*common, "--truth", str(lines), "--query", "target")
+    assert "`--query` must name the columns" in error_of(*common, "--truth", str(asked))
+    assert "got 'Home' twice" in error_of(*common, "--truth", str(lines), "--query", "target")
     for old, new in (("targets", "truth"), ("id", "query"), ("take", "answers take=...")):
         assert f"Did you mean '--{new}'?" in run(*common, f"--{old}", "id").output
 

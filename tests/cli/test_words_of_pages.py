@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("click")
 from click.testing import CliRunner
 
-from nextloc_metrics.cli.commands import main
+from command import main
 
 #: two lists of answers, and one day of each of two users
 TABLES = {

@@ -29,14 +29,14 @@ _OURS = str(Path(nextloc_metrics.__file__).parent)
 _BY_HAND = int(os.environ.get("HOSTILE_EXAMPLES", "0"))
 
 
-def tried(number: int) -> settings:
+def examples_or_by_hand(number: int) -> settings:
     """Return the settings of a law that tries so many examples, or as many as asked by hand."""
     if _BY_HAND:
         return settings(max_examples=_BY_HAND, derandomize=False)
     return examples(number)
 
 
-def law(
+def compares_with_oracle(
     number: int, drawn: Callable[[bool], tuple[st.SearchStrategy[Any], ...]]
 ) -> Callable[[Callable[..., bool]], Callable[[], None]]:
     """Try a check with examples without dirt, and with as many that have dirt.
@@ -54,7 +54,7 @@ def law(
 
             one.__name__ = check.__name__  # whose examples are drawn by it
             for dirty in (False, True):
-                tried(number // 2)(given(st.tuples(*drawn(dirty)))(one))()
+                examples_or_by_hand(number // 2)(given(st.tuples(*drawn(dirty)))(one))()
             compared, total = has_compared[True], has_compared.total()
             assert 3 * compared >= total, f"only {compared} of {total} attempts compare anything"
 

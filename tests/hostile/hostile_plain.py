@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import oracle
+from metric_entries import score_of
+from oracles import ranks
 
 Policy = Literal["strict", "loose", "text"]
 CUTS = (1, 3)
@@ -296,14 +297,14 @@ MEASURES: dict[str, tuple[str, int | None]] = {"mrr": ("MRR", None)} | {
 }
 
 
-def blocks_of(query: Query, is_scores: bool) -> oracle.Query:
+def blocks_of(query: Query, is_scores: bool) -> ranks.Query:
     """Return the query as the oracle takes it; excluded candidates are not retrieved."""
     relevant = dict.fromkeys(query.target, 1.0)
     answer = query.answer or ()
     if is_scores:
         scores = [-math.inf if i in query.exclude else x for i, x in enumerate(answer)]
-        return oracle.query_from_scores(scores, relevant)
-    return oracle.query_from_list([x for x in answer if x not in query.exclude], relevant)
+        return ranks.query_from_scores(scores, relevant)
+    return ranks.query_from_list([x for x in answer if x not in query.exclude], relevant)
 
 
 def evaluate(queries: Sequence[Query], how: Meaning) -> Found:
@@ -327,7 +328,7 @@ def _number(queries: Sequence[Query]) -> int:
 
 def _means(queries: Sequence[Query], is_scores: bool) -> dict[str, float]:
     known = [blocks_of(x, is_scores) for x in queries if x.target and x.counted]
-    return {name: oracle.value(metric, known, k=k) for name, (metric, k) in MEASURES.items()}
+    return {name: score_of(metric).of_queries(known, k=k) for name, (metric, k) in MEASURES.items()}
 
 
 def same(found: Found, expected: Found) -> bool:

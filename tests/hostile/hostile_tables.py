@@ -96,17 +96,17 @@ class Table:
         found = []
         for policy in self.policies:
             with contextlib.suppress(RefusedError):
-                rows = self._rows(policy)
+                rows = self.rows_by(policy)
                 if self.twice:
                     continue
-                for how in self._readings(rows):
+                for how in self.readings(rows):
                     if policy == "text" and how.candidates is not None:
                         continue  # candidates are numbers
                     with contextlib.suppress(RefusedError):
                         found.append(evaluate(queries_of(rows, how, policy), how))
         return found
 
-    def _readings(self, rows: Sequence[Cells]) -> Iterator[Meaning]:
+    def readings(self, rows: Sequence[Cells]) -> Iterator[Meaning]:
         """Yield how answers can be read; several ways if they do not say which one is odd."""
         yield self.how
         if self.dirt not in ("answer", "float") or self.how.source == "typed":
@@ -122,7 +122,7 @@ class Table:
             if number == max(widths.values()):
                 yield replace(self.how, candidates=width)
 
-    def _rows(self, policy: Policy) -> Sequence[Cells]:
+    def rows_by(self, policy: Policy) -> Sequence[Cells]:
         if self.cells is not None:
             return self.cells
         needed = [*self.how.columns.values(), *self.how.groups]

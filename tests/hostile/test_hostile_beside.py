@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hostile_law import contents, law, quiet, tried
+from hostile_law import compares_with_oracle, contents, examples_or_by_hand, quiet
 from hostile_plain import RefusedError, read_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
-from trajectories.trajectory_oracle import haversine
+from oracles.sequences import haversine
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
@@ -112,7 +112,7 @@ def expected_of(case: Case) -> tuple[float, float, int]:
     return math.fsum(far) / len(far), hits / len(far), unseen
 
 
-@law(8, lambda dirty: (cases(dirty),))
+@compares_with_oracle(8, lambda dirty: (cases(dirty),))
 def test_files_of_locations(case: Case) -> bool:
     """Words, coordinates and counts belong to the locations of their lines, or are refused."""
     expected = None
@@ -155,7 +155,7 @@ OUTPUTS = st.lists(
 )
 
 
-@tried(6)
+@examples_or_by_hand(6)
 @given(OUTPUTS, st.sets(st.sampled_from([".o.csv.part", ".o.npz.part", "o.npz"])), st.booleans())
 def test_files_that_are_written(
     outputs: Sequence[tuple[str, str]], others: set[str], force: bool

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from nextloc_metrics.report import Source, evaluate
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 Rows = dict[str, list[Any]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_law import attempt, found_of, law
+from hostile_law import attempt, compares_with_oracle, found_of
 from hostile_plain import CUTS, Found, Meaning, Query, RefusedError, evaluate, same
 from hypothesis import strategies as st
 
@@ -112,7 +112,7 @@ def _falling(pair: tuple[float, str]) -> tuple[float, bytes]:
     return pair[0], pair[1].encode()
 
 
-@law(10, lambda dirty: (runs(dirty),))
+@compares_with_oracle(10, lambda dirty: (runs(dirty),))
 def test_runs(files: tuple[bytes, bytes, str]) -> bool:
     """A run is scored as trec_eval reads it, or refused with its name."""
     *data, dirt = files

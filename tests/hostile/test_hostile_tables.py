@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hostile_law import attempt, contents, found_of, law, quiet
+from hostile_law import attempt, compares_with_oracle, contents, found_of, quiet
 from hostile_plain import CUTS, Found, same
 from hostile_tables import Table, csv_tables, json_tables, typed_tables, unpacked
 from hypothesis import event
 from hypothesis import strategies as st
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
-from table_doors import evaluate_table, read_table
+from table_calls import evaluate_table, read_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -145,26 +145,28 @@ def _check_message(table: Table, door: str, message: str) -> None:
     assert re.search(rf"\b({place})\b", message), f"expected {place} of {file}: {message}"
 
 
-@law(8, lambda dirty: (csv_tables(dirty), st.sampled_from(DOORS)))
+@compares_with_oracle(8, lambda dirty: (csv_tables(dirty), st.sampled_from(DOORS)))
 def test_csv(table: Table, door: str) -> bool:
     """CSV and TSV as pandas, `csv` and people write them."""
     return check(table, door)
 
 
-@law(8, lambda dirty: (json_tables(dirty), st.sampled_from(DOORS)))
+@compares_with_oracle(8, lambda dirty: (json_tables(dirty), st.sampled_from(DOORS)))
 def test_json(table: Table, door: str) -> bool:
     """JSON lines and JSON."""
     return check(table, door)
 
 
-@law(16, lambda dirty: (typed_tables(dirty), st.sampled_from(DOORS)))
+@compares_with_oracle(16, lambda dirty: (typed_tables(dirty), st.sampled_from(DOORS)))
 def test_typed(table: Table, door: str) -> bool:
     """Parquet, Arrow files and streams, and frames of pandas, polars and Arrow."""
     return check(table, door)
 
 
 @pytest.mark.extra  # takes many tables
-@law(150, lambda dirty: (st.one_of([x(dirty) for x in FORMATS]), st.sampled_from(DOORS)))
+@compares_with_oracle(
+    150, lambda dirty: (st.one_of([x(dirty) for x in FORMATS]), st.sampled_from(DOORS))
+)
 def test_many_tables(table: Table, door: str) -> bool:
     """Of all formats, with what is rarely drawn."""
     return check(table, door)

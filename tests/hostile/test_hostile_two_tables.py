@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from hostile_plain import MEASURES as OF_ORACLE
 
-import oracle
 from hostile.test_hostile_forms import CONTAINERS, Rows
-from table_doors import evaluate_table
+from metric_entries import score_of
+from oracles import ranks
+from table_calls import evaluate_table
 
 MEASURES = ["acc@1", "acc@3", "mrr", "precision@3", "recall@3", "ndcg@3"]
 WRITTEN = {"numbers": int, "text": "loc {}".format, "digits": "0{}".format}
@@ -27,7 +28,7 @@ WRITTEN = {"numbers": int, "text": "loc {}".format, "digits": "0{}".format}
 Blocks = list[list[int | None]]
 
 
-def query_of(blocks: Blocks, grades: dict[int, float]) -> oracle.Query:
+def query_of(blocks: Blocks, grades: dict[int, float]) -> ranks.Query:
     """A query as the oracle takes it; an item that occurs again is not found again."""
     seen: set[int | None] = set()
     found = []
@@ -35,7 +36,7 @@ def query_of(blocks: Blocks, grades: dict[int, float]) -> oracle.Query:
         found.append(tuple(0.0 if x in seen else grades.get(x, 0.0) for x in block))  # type: ignore[arg-type]
         seen.update(block)
     missing = tuple(grade for x, grade in grades.items() if grade > 0 and x not in seen)
-    return oracle.Query(tuple(found), missing, sum(map(len, blocks)), is_list=True)
+    return ranks.Query(tuple(found), missing, sum(map(len, blocks)), is_list=True)
 
 
 def expected(asked: dict[Any, dict[int, float]], ranked: dict[Any, Blocks]) -> dict[str, float]:
@@ -44,7 +45,7 @@ def expected(asked: dict[Any, dict[int, float]], ranked: dict[Any, Blocks]) -> d
     found = {}
     for name in (x.replace("@", "_at_") for x in MEASURES):
         metric, k = OF_ORACLE[name]
-        found[name] = oracle.value(metric, queries, k=k, empty_target_action="neg")
+        found[name] = score_of(metric).of_queries(queries, k=k, empty_target_action="neg")
     return found
 
 

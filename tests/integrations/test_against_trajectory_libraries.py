@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nextloc_metrics.trajectories import DTW, GeoBLEU, PairMetric
-from trajectories.trajectory_oracle import Points, padded, walks
+from oracles.sequences import Points, padded, walks
 
 SIZES = [(1, 1), (1, 4), (4, 1), (2, 2), (5, 5), (5, 8), (8, 5), (12, 12), (48, 48)]
 

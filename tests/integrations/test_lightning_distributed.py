@@ -140,10 +140,10 @@ def test_21_rows_on_two_processes_are_21_rows():
 
     both = work.run(evaluate, 2, 2)
     for name in ("padded", "plain"):
-        work.same(alone[name]["values"], values)
+        work.assert_same(alone[name]["values"], values)
         assert alone[name]["queries"] == NUM_ROWS
     for each in both:
-        work.same(each["padded"]["values"], values)
+        work.assert_same(each["padded"]["values"], values)
         sent = each["padded"]["sent"]
         assert [x for x in sent if x == ["all_reduce"]] == [["all_reduce"]] * (len(values) - 2)
         assert sum("all_gather" in x for x in sent) == 2
@@ -173,13 +173,13 @@ class Trained(pl.LightningModule):
         self.training_mrr = MRR()
         self.seen: list[dict[str, Tensor]] = []
 
-    def _scores(self, scores: Tensor) -> Tensor:
+    def scores_of(self, scores: Tensor) -> Tensor:
         return scores if (self.current_epoch + self.trainer.sanity_checking) % 2 == 0 else -scores
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Count a batch of the training data."""
         (scores, target), is_real = batch
-        self.training_mrr.update(self._scores(scores), target, mask=is_real)
+        self.training_mrr.update(self.scores_of(scores), target, mask=is_real)
         self.log("training/mrr", self.training_mrr, on_step=False, on_epoch=True)
         return self.weight.square()
 
@@ -187,10 +187,10 @@ class Trained(pl.LightningModule):
         """Count a batch of the first loader by a collection, of the second by a metric."""
         (scores, target), is_real = batch
         if dataloader_idx == 0:
-            self.first.update(self._scores(scores), target, mask=is_real)
+            self.first.update(self.scores_of(scores), target, mask=is_real)
             self.log_dict(self.first, add_dataloader_idx=False)
         else:
-            self.second.update(self._scores(scores), target, mask=is_real)
+            self.second.update(self.scores_of(scores), target, mask=is_real)
             self.log("second/mrr", self.second, add_dataloader_idx=False)
 
     def on_validation_end(self) -> None:

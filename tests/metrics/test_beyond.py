@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_recommended import first_of_list, first_of_scores
 from torch import Tensor
 
 from nextloc_metrics import (
@@ -21,17 +20,13 @@ from nextloc_metrics import (
     TailShare,
     analysis,
 )
+from oracles import lists
 from strategies import DIRTY, examples, id_lists, scores
 
 VISITS = [50, 30, 10, 5, 5, 0]
 
 
-def mean(values: list[float]) -> float:
-    """The mean, NaN of nothing."""
-    return math.fsum(values) / len(values) if values else math.nan
-
-
-def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
+def check_all_metrics(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
     """Compare all metrics with loops over the first k locations of every query."""
 
     def same(metric: Any, expected: float) -> None:
@@ -40,17 +35,12 @@ def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
         if len(batch) == 2:  # targets are not read
             assert float(metric(batch[0])) == pytest.approx(got, rel=0, nan_ok=True)
 
-    known = [[i for i in first if i < 6] for first in firsts]
-    bits = [[-math.log2(max(1, VISITS[i]) / 100) for i in first] for first in known]
-    same(Novelty(VISITS, k), mean([mean(row) for row in bits if row]))
-    every = [i for first in known for i in first]
-    shares = [every.count(i) / len(every) for i in set(every)]
-    entropy = -math.fsum(p * math.log2(p) for p in shares) if every else math.nan
-    same(Entropy(6, k), entropy)
+    same(Novelty(VISITS, k), lists.novelty_of(firsts, VISITS, 100))
+    same(Entropy(6, k), lists.entropy_of(firsts, 6))
     # 5 + 5 of 100 visits, and 10 more; 3 of 6 locations have at most 5 visits
     for share, of, tail in ((0.1, "visits", 5), (0.2, "visits", 10), (0.6, "locations", 5)):
-        inside = [float(VISITS[i] <= tail) for i in every]
-        same(TailShare(VISITS, k, share, of), mean(inside))
+        assert lists.highest_of_tail(VISITS, share, of) == tail
+        same(TailShare(VISITS, k, share, of), lists.tail_share_of(firsts, VISITS, tail))
 
 
 def test_the_tail_has_exactly_its_share() -> None:
@@ -68,31 +58,31 @@ def test_the_tail_has_exactly_its_share() -> None:
 @given(scores(columns=6, values=DIRTY), st.integers(1, 7))
 def test_scores_are_read_as_in_loops(preds: Tensor, k: int) -> None:
     """With ties across rank k, NaN and -inf."""
-    firsts = [first_of_scores(row, k) for row in preds.tolist()]
-    check(firsts, k, preds, torch.zeros(len(preds), dtype=torch.long))
+    firsts = [lists.first_of_scores(row, k) for row in preds.tolist()]
+    check_all_metrics(firsts, k, preds, torch.zeros(len(preds), dtype=torch.long))
 
 
 @examples(8)
 @given(id_lists(8), st.integers(1, 7))
 def test_lists_are_read_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
     """With repeats, padding, and ids that are no location."""
-    lists, target = batch
-    check([first_of_list(row, k) for row in lists.tolist()], k, lists, target)
+    preds, target = batch
+    check_all_metrics([lists.first_of_list(row, k) for row in preds.tolist()], k, preds, target)
 
 
 def test_novelty_has_an_interval_groups_and_scores() -> None:
     """It is a mean of scores, in bits."""
-    lists, target = torch.tensor([[0], [1], [4], [7]]), torch.zeros(4, dtype=torch.long)
+    preds, target = torch.tensor([[0], [1], [4], [7]]), torch.zeros(4, dtype=torch.long)
     novelty = Novelty([4, 2, 0, 1, 1], 1)
-    novelty.update(lists, target)
+    novelty.update(preds, target)
     assert novelty.compute() == 2  # 1, 2 and 3 bits; 7 is no location
     low, high = novelty.interval()
     assert 0 < low < 2 < high < 3
     grouped = Grouped(Novelty([4, 2, 0, 1, 1], 1), 2)
-    grouped.update(lists, target, groups=torch.tensor([0, 0, 1, 1]))
+    grouped.update(preds, target, groups=torch.tensor([0, 0, 1, 1]))
     assert grouped.compute().tolist() == [1.5, 3]
     scores = PerQueryScores(Novelty([4, 2, 0, 1, 1], 1))
-    scores.update(lists, target, query_ids=torch.arange(4))
+    scores.update(preds, target, query_ids=torch.arange(4))
     assert scores.compute().ids.tolist() == [0, 1, 2]
     users = Novelty([3, 1], 1, total=3)  # RecTools' inverse user frequency
     assert users(torch.tensor([[1]]), torch.tensor([0])) == pytest.approx(math.log2(3))

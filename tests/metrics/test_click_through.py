@@ -18,8 +18,8 @@ from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.classification import BinaryAccuracy
 
 import distributed_workers as work
+from inner import LogLoss
 from nextloc_metrics import click_through_metrics
-from nextloc_metrics.metrics.click_through import LogLoss
 from strategies import examples, same, split, updated
 
 KEYS = ["log_loss", "auc", "pr_auc", "accuracy", "precision", "recall", "f1", "mcc"]
@@ -166,7 +166,7 @@ BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
 }
 
 
-def held(metrics: MetricCollection) -> dict[str, dict[str, Any]]:
+def states_of_members(metrics: MetricCollection) -> dict[str, dict[str, Any]]:
     """A copy of the state of every member."""
     return {
         name: copy.deepcopy(member.metric_state)
@@ -227,10 +227,10 @@ def test_an_error_in_any_member_changes_no_member(
 
     metrics, expected = make(Breaks(late)), make(BinaryAccuracy(threshold=0.8))
     for round_number in range(3):
-        before = held(metrics)
+        before = states_of_members(metrics)
         with pytest.raises(MemoryError, match="of this member"):
             (metrics.update if way == "update" else metrics)(*even)
-        assert equal_states(held(metrics), before)
+        assert equal_states(states_of_members(metrics), before)
         metrics.update(*odd)
         expected.update(*odd)
         if round_number:

@@ -13,83 +13,50 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
-import decile_oracle
 import nextloc_metrics
+from metric_entries import DECILES
 from nextloc_metrics import (
+    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
+    DecilePredictionShare,
     PopularityBins,
     Ranking,
     RankingCollection,
     decile_metrics,
 )
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
+from oracles import deciles
 from strategies import examples, same, state, updated
 
 Options = dict[str, Any]
 Batch = tuple[Tensor, Tensor]
 
 CASES: list[tuple[str, Options]] = [
-    ("DecilePrecision", {"k": 1}),
-    ("DecilePrecision", {"k": 2}),
-    ("DecilePrecision", {"k": 2, "candidates": 3}),
-    ("DecilePrecision", {"k": 2, "candidates": 1}),
-    ("DecilePrecision", {"k": 1, "scope": "all"}),
-    ("DecilePrecision", {"k": 3, "scope": "all"}),
-    ("DecilePrecision", {"k": 3, "scope": "all", "candidates": 2}),
-    ("DecilePrecision", {"k": 2, "ties": "optimistic"}),
-    ("DecilePrecision", {"k": 2, "ties": "pessimistic"}),
-    ("DecileNDCG", {"k": 1}),
-    ("DecileNDCG", {"k": 3}),
-    ("DecileNDCG", {"k": 2, "candidates": 3}),
-    ("DecileNDCG", {"k": 2, "candidates": 1}),
-    ("DecileNDCG", {"k": 2, "ties": "optimistic"}),
-    ("DecileNDCG", {"k": 2, "ties": "pessimistic"}),
-    ("DecileKForRecall", {"min_recall": 0.5}),
-    ("DecileKForRecall", {"min_recall": 0.6, "statistic": "mean"}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 2}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 9, "statistic": "mean"}),
-    ("DecileKForRecall", {"min_recall": 0.5, "candidates": 3}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 1.5}),
-    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 593.5, "statistic": "mean"}),
-    ("DecileKForRecall", {"min_recall": 1 / 3, "candidates": 1}),
-    ("DecilePredictionShare", {"k": 1}),
-    ("DecilePredictionShare", {"k": 2}),
-    ("DecilePredictionShare", {"k": 4}),
-    ("DecilePredictionShare", {"k": 3, "candidates": 2}),
-    ("DecileCoverage", {"k": 1}),
-    ("DecileCoverage", {"k": 2}),
-    ("DecileCoverage", {"k": 2, "denominator": "mapped"}),
-    ("DecileCoverage", {"k": 2, "candidates": 3}),
-    ("DecileCoverage", {"k": 2, "candidates": 1}),
-    ("DecileNDCG", {"k": 3, "scope": "all"}),
-    ("DecileNDCG", {"k": 2, "scope": "all", "candidates": 2, "ties": "pessimistic"}),
-    ("DecileKForRecall", {"min_recall": 0.5, "scope": "all"}),
-    ("DecileKForRecall", {"min_recall": 1.0, "scope": "all", "candidates": 3, "exhausted": 4}),
-    ("DecileCoverage", {"k": 1, "scope": "all"}),
-    ("DecileCoverage", {"k": 2, "scope": "all", "denominator": "mapped"}),
-    ("DecileCoverage", {"k": 3, "scope": "all", "candidates": 2}),
+    (case.name, {name: value for name, value in case.options.items() if name != "bins"})
+    for entry in DECILES
+    for case in entry.cases
 ]
 IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
-FEW = [2, 11, 18, 26, 29]  # one of each class
+# one of each class
+FEW = [i for i, (name, _) in enumerate(CASES) if [name for name, _ in CASES[:i]].count(name) == 2]
 every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 every_class = pytest.mark.parametrize(
     ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]
 )
 every_mean = pytest.mark.parametrize(
-    ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in decile_oracle.SCORES]
+    ("name", "options"), [CASES[i] for i in FEW if CASES[i][0] in deciles.SCORES]
 )
 few_examples = examples(4)
 
 
-def make(name: str, bins: PopularityBins, options: Options, **more: Any) -> Metric:
+def metric_of(name: str, bins: PopularityBins, options: Options, **more: Any) -> Metric:
     """One metric of the table."""
     metric: Metric = getattr(nextloc_metrics, name)(bins, **{**options, **more})
     return metric
 
 
-def agrees(computed: Mapping[str, Tensor], expected: Mapping[str, float]) -> None:
+def check_values(computed: Mapping[str, Tensor], expected: Mapping[str, float]) -> None:
     """Check keys, their order, and values."""
     assert list(computed) == list(expected)
     for key, value in expected.items():
@@ -169,9 +136,9 @@ def test_any_batch_agrees_with_the_oracle(name: str, options: Options, data: st.
     form = data.draw(st.sampled_from(["scores", "lists"]))
     bin_of, num_bins, batch, ignored = data.draw(problems(form, levels))
     bins = PopularityBins(bin_of, num_bins)
-    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
-    of = decile_oracle.queries(*batch, ignored)
-    agrees(metric.compute(), decile_oracle.values_of(name, of, bin_of, num_bins, **options))
+    metric = updated(metric_of(name, bins, options, ignore_index=ignored), *batch)
+    of = deciles.queries(*batch, ignored)
+    check_values(metric.compute(), deciles.values_of(name, of, bin_of, num_bins, **options))
 
 
 # Conventions -------------------------------------------------------------------------------------
@@ -226,9 +193,9 @@ def test_more_ranks_than_needed_change_nothing(
     if form == "lists":
         preds = torch.randint(9, (40, 7))
     rank = Ranking.from_lists if form == "lists" else Ranking.from_scores
-    alone = updated(make(name, bins, options), preds, target)
+    alone = updated(metric_of(name, bins, options), preds, target)
     for top in (alone.cut, alone.cut + 1, 1000):
-        other = updated(make(name, bins, options), rank(preds, target, top=top))
+        other = updated(metric_of(name, bins, options), rank(preds, target, top=top))
         assert same(state(other), state(alone)), top
 
 
@@ -244,15 +211,15 @@ def test_intervals_agree_with_the_oracle(
     """Per bin: the number of queries, the standard error and the interval of its scores."""
     bin_of, num_bins, batch, ignored = data.draw(problems("scores"))
     bins = PopularityBins(bin_of, num_bins)
-    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
-    of = decile_oracle.queries(*batch, ignored)
+    metric = updated(metric_of(name, bins, options, ignore_index=ignored), *batch)
+    of = deciles.queries(*batch, ignored)
     numbers = [*range(1, num_bins + 1), 0]
-    scores = [decile_oracle.SCORES[name](of, bin_of, number, **options) for number in numbers]
+    scores = [deciles.SCORES[name](of, bin_of, number, **options) for number in numbers]
     assert metric.num_queries.tolist() == list(map(len, scores))
     errors, limits = metric.standard_error(), metric.interval(confidence_level)
     assert list(errors) == list(limits) == list(metric.compute())
     for key, values in zip(errors, scores, strict=True):
-        error, low, high = decile_oracle.sure(values, confidence_level)
+        error, low, high = deciles.sure(values, confidence_level)
         # squares are summed in steps of 2^-32, so small errors are rounded
         assert float(errors[key]) == pytest.approx(error, abs=2e-5, nan_ok=True)
         assert [float(x) for x in limits[key]] == pytest.approx([low, high], abs=1e-6, nan_ok=True)
@@ -262,9 +229,9 @@ def test_intervals_agree_with_the_oracle(
 def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
     """With `decile` the bounds, the error and the members of a collection have the same bits."""
     bins, batch = some_bins(), tied_batch()
-    every = updated(make(name, bins, options), *batch)
+    every = updated(metric_of(name, bins, options), *batch)
     deciles = [1, 2, 3, "unmapped"]
-    scalars = {f"d{decile}": make(name, bins, options, decile=decile) for decile in deciles}
+    scalars = {f"d{decile}": metric_of(name, bins, options, decile=decile) for decile in deciles}
     metrics = RankingCollection(scalars)
     metrics.update(*batch)
     found = metrics.compute_with_intervals(0.9)
@@ -299,7 +266,7 @@ def test_a_median_has_no_interval() -> None:
 def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> None:
     """Ids without a bin, and wrong shapes and types, raise and do not change the state."""
     bins, (preds, target) = some_bins(), tied_batch()
-    metric = updated(make(name, bins, options), preds, target)
+    metric = updated(metric_of(name, bins, options), preds, target)
     before = state(metric)
     too_wide, lists = torch.rand(2, 10), torch.tensor([[0, 1, 2]])
     wrong: list[tuple[tuple[Any, ...], str]] = [
@@ -327,8 +294,8 @@ def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
     """The id is in no bin, moves the others down by one, and is counted."""
     bins, target = some_bins(), torch.tensor([1, 5])
     lists = torch.tensor([[0, wrong, 1, 2], [wrong, 5, 3, -1]])
-    metric = updated(make(name, bins, options), lists, target)
-    padded = updated(make(name, bins, options), lists.masked_fill(lists == wrong, -1), target)
+    metric = updated(metric_of(name, bins, options), lists, target)
+    padded = updated(metric_of(name, bins, options), lists.masked_fill(lists == wrong, -1), target)
     if isinstance(metric, DecilePredictionShare):
         assert metric.num_invented == int((lists[:, : metric.k] == wrong).sum())
         assert padded.num_invented == 0
@@ -343,10 +310,10 @@ def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
     lists = torch.tensor([[0, 1, 2], [99, 500, 3], [4, 5, 6]])
     target, mask = torch.tensor([1, 99, 5]), torch.tensor([True, False, True])
     rows = torch.tensor([0, 2])
-    expected = state(updated(make(name, bins, options), lists[rows], target[rows]))
-    masked = updated(make(name, bins, options), lists, target, mask)
+    expected = state(updated(metric_of(name, bins, options), lists[rows], target[rows]))
+    masked = updated(metric_of(name, bins, options), lists, target, mask)
     assert same(state(masked), expected)
-    ignoring = updated(make(name, bins, options, ignore_index=99), lists, target)
+    ignoring = updated(metric_of(name, bins, options, ignore_index=99), lists, target)
     assert same(state(ignoring), expected)
 
 
@@ -359,12 +326,12 @@ def test_state_names_tell_apart_what_update_reads() -> None:
     """Options of `update` are in the state's name; options of `compute` are not."""
     bins, other = some_bins(), PopularityBins([1] * 9)
 
-    def named(metric: Metric) -> str:
+    def state_of(metric: Metric) -> str:
         (name,) = metric.metric_state
         return name
 
-    base = named(DecilePrecision(bins, 2))
-    assert named(DecilePrecision(bins, 2, decile=1)) == base
+    base = state_of(DecilePrecision(bins, 2))
+    assert state_of(DecilePrecision(bins, 2, decile=1)) == base
     differing = [
         DecilePrecision(bins, 3),
         DecilePrecision(bins, 2, candidates=7),
@@ -375,14 +342,14 @@ def test_state_names_tell_apart_what_update_reads() -> None:
         DecilePrecision(PopularityBins(bins.bin_of, bins.num_bins + 1), 2),
         DecileNDCG(bins, 2),
     ]
-    assert len({base, *map(named, differing)}) == len(differing) + 1
-    recall = named(DecileKForRecall(bins, 0.5))
+    assert len({base, *map(state_of, differing)}) == len(differing) + 1
+    recall = state_of(DecileKForRecall(bins, 0.5))
     for options in ({"statistic": "mean"}, {"exhausted": 3}, {"decile": 2}):
-        assert named(DecileKForRecall(bins, 0.5, **options)) == recall
-    assert named(DecileKForRecall(bins, 0.51)) != recall
-    covered = named(DecileCoverage(bins, 2))
-    assert named(DecileCoverage(bins, 2, denominator="mapped")) == covered
-    assert named(DecileCoverage(bins, 2, decile="overall")) == covered
+        assert state_of(DecileKForRecall(bins, 0.5, **options)) == recall
+    assert state_of(DecileKForRecall(bins, 0.51)) != recall
+    covered = state_of(DecileCoverage(bins, 2))
+    assert state_of(DecileCoverage(bins, 2, denominator="mapped")) == covered
+    assert state_of(DecileCoverage(bins, 2, decile="overall")) == covered
 
 
 @COLLECTIONS
@@ -403,8 +370,8 @@ def test_scalars_of_one_metric_share_state_and_update(
 
     monkeypatch.setattr(metric_class, "tally", counting)
     deciles = [*range(1, 11), "unmapped"]
-    metrics = kind({f"m{d}": make(name, bins, options, decile=d) for d in deciles})
-    whole = make(name, bins, options)
+    metrics = kind({f"m{d}": metric_of(name, bins, options, decile=d) for d in deciles})
+    whole = metric_of(name, bins, options)
     for number in range(4):
         batch = tied_batch(locations=11)
         calls = 0

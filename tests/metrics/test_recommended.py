@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from inner import Reference
 from nextloc_metrics import (
     AccuracyAtK,
     AveragePopularity,
@@ -19,7 +20,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
-from nextloc_metrics.core.backends import Reference
+from oracles import lists
 from strategies import DIRTY, dirty_scores, examples, id_lists, scores
 
 NAN = math.nan
@@ -32,53 +33,26 @@ ALL: list[Any] = [
 ]
 
 
-def first_of_scores(row: list[float], k: int) -> list[int]:
-    """The first k candidates: NaN first, then dropped; of tied ones the lowest ids."""
-    nan = sum(x != x for x in row)
-    known = [i for i, x in enumerate(row) if x == x and x > -math.inf]
-    return sorted(known, key=lambda i: (-row[i], i))[: max(0, k - nan)]
-
-
-def first_of_list(row: list[int], k: int) -> list[int]:
-    """The distinct ids among the first k."""
-    return list(dict.fromkeys(x for x in row[:k] if x >= 0))
-
-
-def counts_of(firsts: list[list[int]], size: int = 6) -> list[int]:
-    """How often each location is recommended."""
-    return [sum(first.count(i) for first in firsts) for i in range(size)]
-
-
-def gini_of_pairs(counts: list[int], definition: str) -> float:
-    """The mean difference of all pairs, over twice the mean: the same number, defined otherwise."""
-    n, total = len(counts), sum(counts)
-    if not total:
-        return NAN
-    apart = sum(abs(a - b) for a in counts for b in counts)
-    gini = apart / (2 * n * total)
-    if definition == "population":
-        return gini
-    return gini * n / (n - 1) if definition == "sample" else 1 - gini * n / (n - 1)
-
-
 def by_hand(metric: Any, counts: list[int], num_queries: int) -> float:
     """The value of a metric that has these counts."""
     if isinstance(metric, Coverage):
         return sum(x > 0 for x in counts) / len(counts) if num_queries else NAN
     if isinstance(metric, Gini):
-        return gini_of_pairs(counts, metric.definition)
+        return lists.gini_of_pairs(counts, metric.definition)
     visits = sum(x * y for x, y in zip(counts, VISITS, strict=True))
     return visits / sum(counts) if sum(counts) else NAN
 
 
-def check(firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwargs: Any) -> None:
+def check_all_metrics(
+    firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwargs: Any
+) -> None:
     """Compare all metrics, one by one and in a collection, with counts of the first k."""
     together = RankingCollection({str(i): make(k) for i, make in enumerate(ALL)})
     together.update(*args, **kwargs)
     for make, value in zip(ALL, together.compute().values(), strict=True):
         metric = make(k)
         metric.update(*args, **kwargs)
-        assert metric.counts.tolist() == counts_of(firsts)
+        assert metric.counts.tolist() == lists.counts_of(firsts, 6)
         assert metric.num_queries == num_queries
         assert metric.num_invented == sum(x >= 6 for first in firsts for x in first)
         expected = by_hand(metric, metric.counts.tolist(), num_queries)
@@ -92,22 +66,24 @@ def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObje
     """With ties across rank k, NaN, -inf, and queries left out."""
     counted = data.draw(st.lists(st.booleans(), min_size=len(preds), max_size=len(preds)))
     rows = [row for row, kept in zip(preds.tolist(), counted, strict=True) if kept]
-    firsts = [first_of_scores(row, k) for row in rows]
+    firsts = [lists.first_of_scores(row, k) for row in rows]
     target = torch.zeros(len(preds), dtype=torch.long)
-    check(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
+    check_all_metrics(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
 
 
 @examples(8)
 @given(id_lists(8), st.integers(1, 8))
 def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
     """With repeats, padding, and ids that are no location; the target plays no part."""
-    lists, target = batch
-    check([first_of_list(row, k) for row in lists.tolist()], len(lists), k, lists, target)
+    preds, target = batch
+    check_all_metrics(
+        [lists.first_of_list(row, k) for row in preds.tolist()], len(preds), k, preds, target
+    )
 
 
 def test_an_id_that_comes_again_later_is_one_recommendation() -> None:
     """Another id stands between the two."""
-    check([[1, 2]], 1, 3, torch.tensor([[1, 2, 1]]), torch.tensor([1]))
+    check_all_metrics([[1, 2]], 1, 3, torch.tensor([[1, 2, 1]]), torch.tensor([1]))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +101,7 @@ def test_many_candidates_with_ties_in_every_dtype(
 ) -> None:
     """Counts are equal in C, in PyTorch for small chunks, and without synchronisation."""
     preds, target = dirty_scores(30, 50, dtype), torch.arange(30)
-    expected = counts_of([first_of_scores(row, k) for row in preds.tolist()], 50)
+    expected = lists.counts_of([lists.first_of_scores(row, k) for row in preds.tolist()], 50)
     metric = Coverage(50, k)
     metric.update(preds, target)
     assert metric.counts.tolist() == expected
@@ -143,10 +119,10 @@ def test_many_candidates_with_ties_in_every_dtype(
 
 def test_queries_that_count() -> None:
     """One without a target does; those that are masked or all ignored do not."""
-    lists = torch.tensor([[0], [1], [2], [3]])
+    preds = torch.tensor([[0], [1], [2], [3]])
     target = torch.tensor([[5, -1], [-1, -1], [4, 4], [5, 4]])
     metric = Coverage(6, 1, ignore_index=4)
-    metric.update(lists, target, mask=torch.tensor([False, True, True, True]))
+    metric.update(preds, target, mask=torch.tensor([False, True, True, True]))
     assert metric.counts.tolist() == [0, 1, 0, 1, 0, 0]
     assert metric.num_queries == 2
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
-import oracle
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -22,6 +20,7 @@ from nextloc_metrics import (
     RankingCollection,
     SequenceAccuracy,
 )
+from oracles import decisions
 from strategies import DIRTY, same
 
 # By step -----------------------------------------------------------------------------------------
@@ -74,21 +73,6 @@ def test_steps_need_a_second_dimension() -> None:
 # Whole sequences ---------------------------------------------------------------------------------
 
 
-def right_by_loops(
-    preds: Any, target: Any, mask: Any, first: int | None, ignored: int | None
-) -> list[bool]:
-    """Return for each sequence with a counted step whether its first decisions are correct."""
-    found = []
-    for rows, targets, kept in zip(preds.tolist(), target.tolist(), mask.tolist(), strict=True):
-        steps = []
-        for row, to, counts in zip(rows, targets, kept, strict=True):
-            if counts and to != ignored:
-                steps.append(oracle.decision(row, by_scores=True) == to)
-        if steps:
-            found.append(all(steps[:first]))
-    return found
-
-
 @given(st.data(), st.sampled_from([None, 1, 2, 3, 9]), st.sampled_from([None, 0]))
 def test_sequences_are_judged_as_in_loops(
     data: st.DataObject, first: int | None, ignored: int | None
@@ -102,7 +86,7 @@ def test_sequences_are_judged_as_in_loops(
     mask = torch.tensor(counted).view(n, t)
     metric = SequenceAccuracy(first, ignore_index=ignored)
     metric.update(preds, target, mask)
-    right = right_by_loops(preds, target, mask, first, ignored)
+    right = decisions.right_sequences(preds, target, mask, first, ignored)
     assert metric.num_queries == len(right)
     expected = sum(right) / len(right) if right else math.nan
     assert float(metric.compute()) == pytest.approx(expected, nan_ok=True)

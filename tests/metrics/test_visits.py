@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inner import NewDecision
 from nextloc_metrics import (
     AccuracyAtK,
     Ranking,
@@ -17,12 +18,12 @@ from nextloc_metrics import (
     exploration_metrics,
     previously_visited,
 )
-from nextloc_metrics.metrics.visits import NewDecision
+from strategies import state_name
 
 CHECK_INS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=30)
 
 
-def columns(rows: list[tuple[int, int]]) -> tuple[Any, Any]:
+def users_and_locations(rows: list[tuple[int, int]]) -> tuple[Any, Any]:
     """Users and locations as arrays."""
     both = np.array(rows, np.int64).reshape(-1, 2)
     return both[:, 0], both[:, 1]
@@ -31,13 +32,13 @@ def columns(rows: list[tuple[int, int]]) -> tuple[Any, Any]:
 @given(CHECK_INS, CHECK_INS)
 def test_previous_visits_are_those_of_a_loop(rows: list[Any], past: list[Any]) -> None:
     """Visits before each check-in, or in a history, equal those of a loop; users may be text."""
-    user, location = columns(rows)
+    user, location = users_and_locations(rows)
     expected = [row in rows[:number] for number, row in enumerate(rows)]
     assert previously_visited(user, location).tolist() == expected
     names = [f"user {one}" for one in user]
     assert previously_visited(names, location).tolist() == expected
     in_past = [row in past for row in rows]
-    assert previously_visited(user, location, history=columns(past)).tolist() == in_past
+    assert previously_visited(user, location, history=users_and_locations(past)).tolist() == in_past
     visits = Visits(user, location)
     numbers = torch.arange(len(rows)).repeat_interleave(6)
     places = torch.arange(-1, 5).repeat(len(rows))
@@ -91,7 +92,7 @@ def test_what_is_masked_is_not_looked_at() -> None:
 
 def test_histories_tell_states_apart() -> None:
     """Metrics of other check-ins are never merged."""
-    names = {NewDecision(Visits(*rows))._state_name for rows in (([0], [0]), ([0], [1]), ([], []))}
+    names = {state_name(NewDecision(Visits(*rows))) for rows in (([0], [0]), ([0], [1]), ([], []))}
     assert len(names) == 3
     assert repr(NewDecision(Visits([0], [0]))).startswith("NewDecision(visits=")
 

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-OURS = ["nextloc_metrics.core.base.mean", __name__, "trajectories.trajectory_oracle", "__main__"]
+OURS = ["nextloc_metrics.core.base.mean", __name__, "oracles.sequences", "__main__"]
 FOREIGN = ["numpy.lib.test_utils", "strategies_of_others", "nextloc_metrics_2"]
 CASES = [(module, kind, True) for module in OURS for kind in (UserWarning, EncodingWarning)]
 CASES += [(module, kind, False) for module in FOREIGN for kind in (UserWarning, FutureWarning)]

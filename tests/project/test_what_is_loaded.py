@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nextloc_metrics.core.lazy import places_of
+from inner import places_of
 
 LOADED = """
 import json, sys

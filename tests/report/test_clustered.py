@@ -11,7 +11,7 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report import Evaluation
 
 NUMBER = 240
 

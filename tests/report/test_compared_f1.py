@@ -12,7 +12,6 @@ import scipy.stats
 import sklearn.metrics
 
 from nextloc_metrics import LocationF1, report
-from nextloc_metrics.analysis import f1_intervals
 
 LOCATIONS = 6
 
@@ -144,7 +143,7 @@ def test_too_long_tests_are_students(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where exchanges would take too long, p is that of the jackknife's standard error."""
     target, models, users = sample(0.5, 0.6, users=40)
     exchanged = compare(target, models, users)
-    monkeypatch.setattr(f1_intervals, "_MOST_WORK", 0)
+    monkeypatch.setattr("nextloc_metrics.analysis.f1_intervals._MOST_WORK", 0)
     found = compare(target, models, users)
     usual, one = (x.comparisons["b"]["f1"] for x in (exchanged, found))
     t = one.difference / one.standard_error

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 RNG = np.random.default_rng(0)
 SCORES, TARGET = RNG.random((300, 50)), RNG.integers(0, 50, 300)

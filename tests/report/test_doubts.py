@@ -14,9 +14,7 @@ import pytest
 import scipy.stats
 import torch
 
-from nextloc_metrics import report
-from nextloc_metrics.core.base.grouped import Grouped
-from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics import AccuracyAtK, Grouped, report
 
 
 def test_the_card_compares_standard_errors_by_query_and_by_group() -> None:

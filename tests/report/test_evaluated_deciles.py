@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from command import main
+from inner import saved
 from nextloc_metrics import (
     DecileCoverage,
     DecileNDCG,
@@ -20,8 +22,6 @@ from nextloc_metrics import (
     plotting,
     report,
 )
-from nextloc_metrics.cli.commands import main
-from nextloc_metrics.report import saved
 
 VISITS = np.array([0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 4, 4, 15, 25, 25])
 BINS = PopularityBins.from_counts(VISITS)

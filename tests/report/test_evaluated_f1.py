@@ -13,8 +13,6 @@ import scipy.stats
 import sklearn.metrics
 
 from nextloc_metrics import LocationF1, LocationPrecision, LocationRecall, RankingCollection, report
-from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report.internal_metrics import FewSums
 
 
 def sample(seed: int = 0) -> tuple[Any, Any, Any]:
@@ -91,7 +89,7 @@ def test_parts_and_files_have_the_same_interval(cluster: str | None, tmp_path: P
         part = report.Evaluator(k=1, num_locations=6, cluster=cluster)
         for batch in (slice(end, end + 3), slice(end + 3, start if start < 60 else None)):
             groups = {"user": users[batch].astype(str)} if cluster else None
-            part.update(Batch(rows[batch], target[batch], groups=groups))
+            part.update(rows[batch], target[batch], groups=groups)
         parts.append(report.Evaluator.from_bytes(part.to_bytes()))
     first, *others = parts
     for other in others:
@@ -99,6 +97,10 @@ def test_parts_and_files_have_the_same_interval(cluster: str | None, tmp_path: P
     assert first.result().intervals == whole.intervals
     first.result().save(tmp_path / "all.npz")
     assert report.merge([tmp_path / "all.npz"]).intervals["f1"] == whole.intervals["f1"]
+
+
+#: the rows of the state above which no interval is kept
+MOST = "nextloc_metrics.report.internal_metrics.FewSums.most"
 
 
 @pytest.mark.parametrize("cluster", ["user", None])
@@ -109,12 +111,12 @@ def test_too_many_answers_have_no_interval(
     rows, target, users = sample()
     named = users if cluster else np.zeros_like(users)
     number = len(np.unique(np.stack([named, target, rows[:, 0]]), axis=1).T)
-    monkeypatch.setattr(FewSums, "most", number)
+    monkeypatch.setattr(MOST, number)
     users = users if cluster else None
     full = evaluate(rows, target, users)
     assert "f1" in full.intervals
     assert "interval_of_f1" not in full.card
-    monkeypatch.setattr(FewSums, "most", number - 1)
+    monkeypatch.setattr(MOST, number - 1)
     found = evaluate(rows, target, users)
     assert found.card["interval_of_f1"] == (
         f"none: more than {number - 1} different answers by {cluster or 'query'}"

@@ -14,8 +14,8 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
+from command import main
 from nextloc_metrics import Grouped, NegativeLogLikelihood, probability_metrics, report
-from nextloc_metrics.cli.commands import main
 
 USERS = [f"u{number % 7}" for number in range(60)]
 

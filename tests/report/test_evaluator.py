@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from nextloc_metrics import MRR, report
-from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.geography import Locations
 
 NUMBER = 60
@@ -47,7 +46,7 @@ def evaluator_of(form: str, *parts: Any, **options: Any) -> report.Evaluator:
     """An evaluator of some rows, a batch for each part."""
     evaluator = report.Evaluator(num_locations=9, **OPTIONS, **options)
     for part in parts:
-        evaluator.update(Batch(**rows_of(form, part)))
+        evaluator.update(**rows_of(form, part))
     return evaluator
 
 
@@ -85,7 +84,7 @@ def test_an_empty_evaluator_adds_nothing() -> None:
         assert full.merge(report.Evaluator.from_bytes(one.to_bytes())).to_bytes() == before
         assert one.merge(report.Evaluator.from_bytes(before)).to_bytes() == before
     empty = evaluator_of("lists").merge(evaluator_of("lists"))
-    empty.update(Batch(**rows_of("lists", range(9))))
+    empty.update(**rows_of("lists", range(9)))
     assert empty.to_bytes() == before
     with pytest.raises(ValueError, match="`update` must be called before `result`"):
         report.Evaluator().result()
@@ -103,8 +102,8 @@ def test_bytes_keep_the_options() -> None:
         for _ in range(2):
             read = report.Evaluator.from_bytes(one.to_bytes())
             assert read.to_bytes() == one.to_bytes()
-            one.update(Batch(**more))
-            read.update(Batch(**more))
+            one.update(**more)
+            read.update(**more)
             assert read.to_bytes() == one.to_bytes()
 
 
@@ -128,11 +127,11 @@ def test_a_batch_of_another_kind_is_refused(
     plain = {"preds": [[1, 2]] * 9, "target": [1] * 9}
     for one, wrong in ((first, other), (other, first)):
         evaluator, apart = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
-        evaluator.update(Batch(**{**plain, **one}))
-        apart.update(Batch(**{**plain, **wrong}))
+        evaluator.update(**{**plain, **one})
+        apart.update(**{**plain, **wrong})
         before = evaluator.to_bytes()
         with pytest.raises(ValueError, match=message if one is first else "in every|as those"):
-            evaluator.update(Batch(**{**plain, **wrong}))
+            evaluator.update(**{**plain, **wrong})
         with pytest.raises(ValueError, match="shards must agree on"):
             evaluator.merge(apart)
         assert evaluator.to_bytes() == before
@@ -155,11 +154,8 @@ def test_a_result_stays_what_it_was_when_batches_follow(
     shown = found.to_markdown(), found.group_records()
     found.save(tmp_path / "first.npz")
     with pytest.raises(ValueError, match="`target`"):
-        evaluators[0].update(
-            Batch([[1, 2]], [9], groups={x: y[:1] for x, y in kinds.items()} or None)
-        )
-    more = Batch([[1, 2], [4, 0]], [2, 4], groups=groups, counts={"broken_answers": 1})
-    evaluators[0].update(more)
+        evaluators[0].update([[1, 2]], [9], groups={x: y[:1] for x, y in kinds.items()} or None)
+    evaluators[0].update([[1, 2], [4, 0]], [2, 4], groups=groups, counts={"broken_answers": 1})
     assert (found.to_markdown(), found.group_records()) == shown
     found.save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "first.npz").read_bytes()
@@ -178,25 +174,25 @@ def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
         wrong = rows_of("lists", range(20, end))
         wrong["target"][-1], wrong["mask"][-1] = 9, True
         with pytest.raises(ValueError, match="`target`"):
-            evaluator.update(Batch(**wrong))
+            evaluator.update(**wrong)
         assert evaluator.to_bytes() == before
     with pytest.raises(ValueError, match=r"`groups` must be \('user', 'hour'\) in every batch"):
-        evaluator.update(Batch(**{**rows_of("lists", range(3)), "groups": None}))
+        evaluator.update(**{**rows_of("lists", range(3)), "groups": None})
     assert evaluator.to_bytes() == before
     with monkeypatch.context() as patch:
         patch.setattr(CHUNK, 25)  # five rows, of which the first chunks are right
         with pytest.raises(ValueError, match="`target`"):
-            evaluator.update(Batch(**wrong))
+            evaluator.update(**wrong)
         assert evaluator.to_bytes() == before
-        evaluator.update(Batch(**rows_of("lists", range(20, NUMBER))))
+        evaluator.update(**rows_of("lists", range(20, NUMBER)))
     assert evaluator.result().to_markdown() == whole("lists")
 
 
 def test_lists_need_no_number_of_locations() -> None:
     """F1 is that of all batches, of which a later one has a larger target."""
     evaluator = report.Evaluator(k=1)
-    evaluator.update(Batch([[1, 2], [7, 1]], [1, 1]))
-    evaluator.update(Batch([[1 << 50, 2]], [1 << 50]))
+    evaluator.update([[1, 2], [7, 1]], [1, 1])
+    evaluator.update([[1 << 50, 2]], [1 << 50])
     # of 1: one of one decision and two targets, 2 / 3; of 2^50: 1; twice and once a target
     assert evaluator.result().values["f1"] == pytest.approx((2 * 2 / 3 + 1) / 3)
     assert not math.isnan(evaluator.result().intervals["f1"][0])
@@ -211,7 +207,7 @@ def test_scores_that_require_a_gradient_are_read_like_detached_ones(tmp_path: Pa
     expected = report.evaluate(scores, target).values
     scores.requires_grad_()
     evaluator = report.Evaluator()
-    evaluator.update(Batch(scores, target))
+    evaluator.update(scores, target)
     torch.save({"preds": scores, "target": torch.tensor(target)}, tmp_path / "scores.pt")
     assert report.evaluate(scores, target).values == expected
     assert evaluator.result().values == expected
@@ -277,7 +273,7 @@ def test_update_takes_arrays_as_a_batch_has_them() -> None:
     rows |= {"exclude": np.full((NUMBER, 1), 11), "confidence": np.linspace(0, 1, NUMBER)}
     names = ("preds", "target", "mask", "groups")
     first, second, third = (report.Evaluator(num_locations=9, **OPTIONS) for _ in range(3))
-    first.update(Batch(**rows))
+    first.update(**rows)
     second.update(**rows)
     third.update(*(rows[x] for x in names), exclude=rows["exclude"], confidence=rows["confidence"])
     assert first.to_bytes() == second.to_bytes() == third.to_bytes()
@@ -297,7 +293,7 @@ def test_counts_of_a_reader_are_on_the_card(tmp_path: Path) -> None:
         first.update([[1, 2]], [9], counts={"broken_answers": 1})
     other.update([[4, 5]], [4])
     assert "broken_answers" not in other.result().card
-    other.update(Batch([[-1, 5]], [4], counts={"broken_answers": 3}))
+    other.update([[-1, 5]], [4], counts={"broken_answers": 3})
     first.save(tmp_path / "first.npz")
     card = other.merge(report.Evaluator.load(tmp_path / "first.npz")).result().card
     assert (card["broken_answers"], card["missing"], card["queries"]) == (5, 2, 5)

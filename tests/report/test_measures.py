@@ -12,6 +12,8 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
+from command import main
+from inner import measures
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -23,9 +25,6 @@ from nextloc_metrics import (
     RecallAtK,
     report,
 )
-from nextloc_metrics.cli.commands import main
-from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.metrics import measures
 
 NAMES: dict[str, Any] = {
     "acc@1": AccuracyAtK(1),
@@ -75,7 +74,7 @@ def test_measures_are_metrics_by_name() -> None:
     assert found.intervals.keys() == found.values.keys()
     evaluator = report.Evaluator(measures=list(NAMES))
     for rows in (slice(0, 11), slice(11, None)):
-        evaluator.update(Batch(scores[rows], target[rows], grades=grades[rows]))
+        evaluator.update(scores[rows], target[rows], grade=grades[rows])
     again = report.Evaluator.from_bytes(evaluator.to_bytes())
     assert again.result().values == found.values
     assert "ndcg_at_3" in str(found)

@@ -16,6 +16,7 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
+from command import main
 from nextloc_metrics import (
     RBP,
     Grouped,
@@ -28,8 +29,6 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.base import Queries, Record, RecordMetric
-from nextloc_metrics.cli.commands import main
-from nextloc_metrics.core.queries.batch import Batch
 
 
 class Soon(RankingMetric):
@@ -79,7 +78,7 @@ class Margin(Record):
     lead: Tensor
 
     @classmethod
-    def read(cls, batch: Batch, needs: Any) -> Margin:
+    def read(cls, batch: Any, needs: Any) -> Margin:
         """Read scores."""
         first, second = batch.preds.topk(2).values.double().unbind(1)
         return cls(Queries(batch.preds.shape[:1], torch.ones(len(first)) > 0), first - second)
@@ -197,7 +196,7 @@ def in_parts(_: Path) -> report.Evaluation:
         evaluator = report.Evaluator(metrics=metrics(), **OPTIONS)
         rows = slice(start, None, 3)
         groups: Any = {"user": USERS[rows], "hour": np.arange(NUMBER)[rows] % 3}
-        evaluator.update(Batch(LISTS[rows], TARGET[rows], groups=groups))
+        evaluator.update(LISTS[rows], TARGET[rows], groups=groups)
         parts.append(report.Evaluator.from_bytes(evaluator.to_bytes(), metrics()))
     return parts[2].merge(parts[0]).merge(parts[1]).result()
 

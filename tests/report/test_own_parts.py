@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import MRR, AccuracyAtK, Grouped, RankingCollection, report
-from nextloc_metrics.core.queries.batch import Batch
 
 
 class ByRemainder(report.Part):
@@ -23,7 +22,7 @@ class ByRemainder(report.Part):
     def __init__(self, divisor: int) -> None:
         self.divisor = divisor
 
-    def groups(self, batch: Batch) -> dict[str, Tensor]:
+    def groups(self, batch: Any) -> dict[str, Tensor]:
         """Return the remainders."""
         return {"remainder": batch.target % self.divisor}
 
@@ -50,9 +49,9 @@ class Backwards(report.Part):
         return {"": copy.deepcopy(rows[""])}
 
 
-def turn(batch: Batch, records: Any) -> Batch:
+def turn(batch: Any, records: Any) -> Any:
     """Return a batch of scores with the opposite signs."""
-    return Batch(-batch.preds, batch.target, batch.mask)
+    return type(batch)(-batch.preds, batch.target, batch.mask)
 
 
 SCORES = torch.rand(60, 9, generator=torch.Generator().manual_seed(1))
@@ -94,8 +93,8 @@ def test_it_is_merged_saved_and_read_again(tmp_path: Path) -> None:
     """In any split; a file says which parts it has, with their options."""
     whole = report.evaluate(SCORES, TARGET, k=2, metrics=own())
     first, other = (report.Evaluator(k=2, num_locations=9, metrics=own()) for _ in range(2))
-    first.update(Batch(SCORES[:23], TARGET[:23]))
-    other.update(Batch(SCORES[23:], TARGET[23:]))
+    first.update(SCORES[:23], TARGET[:23])
+    other.update(SCORES[23:], TARGET[23:])
     first = report.Evaluator.from_bytes(first.to_bytes(), own())
     merged = first.merge(other).result()
     merged.save(tmp_path / "counts.npz")

@@ -234,7 +234,7 @@ def test_an_audit_has_the_values_beside_exact_value_and_bounds(kind: str) -> Non
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
     """Of one file and of two, with the users of a column and a seed; a list of ids is an error."""
     runner = pytest.importorskip("click.testing").CliRunner()
-    from nextloc_metrics.cli.commands import main
+    from command import main
 
     scores, target, users = make("ties")
     paths = [str(tmp_path / f"{name}.npz") for name in "ab"]

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from command import main
+from inner import saved
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report import saved
-from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report import Evaluation
 
 REFUSED = "counts.npz must be a file that `Evaluation.save` wrote"
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nextloc_metrics import report
-from nextloc_metrics.report.protocols import audit
+from nextloc_metrics import protocols, report
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -207,7 +206,7 @@ def test_an_unknown_column_is_the_same_error(named: Any, truth: Any) -> None:
 def test_score_explains_and_writes_nothing(tmp_path: Path, monkeypatch: Any) -> None:
     """It prints the description with exit code 0, also beside options of output."""
     testing = pytest.importorskip("click.testing")
-    from nextloc_metrics.cli.commands import main
+    from command import main
 
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"answers": ["[7, 3]", "[5]"], "target": [3, 5]}).to_csv("a.csv", index=False)
@@ -295,13 +294,13 @@ def test_sources_are_audited(tmp_path: Path) -> None:
     """One, or several by a key of queries, with the users of a column."""
     scores = [[0.1, 0.7, 0.2] * 40, [0.4, 0.3, 0.2] * 40]
     frame = pd.DataFrame({"id": [1, 2], "preds": scores, "target": [1, 0], "user": ["a", "b"]})
-    expected = audit({"one": scores, "two": scores}, [1, 0], ["a", "b"], k=1, seed=3)
+    expected = protocols.audit({"one": scores, "two": scores}, [1, 0], ["a", "b"], k=1, seed=3)
     sources = {"one": report.Source(frame), "two": report.Source(frame[::-1])}
-    assert str(audit(sources, users="user", k=1, seed=3, key="id")) == str(expected)
-    alone = audit(report.Source(frame), users="user", k=1, seed=3)
-    assert str(alone) == str(audit(scores, [1, 0], ["a", "b"], k=1, seed=3))
+    assert str(protocols.audit(sources, users="user", k=1, seed=3, key="id")) == str(expected)
+    alone = protocols.audit(report.Source(frame), users="user", k=1, seed=3)
+    assert str(alone) == str(protocols.audit(scores, [1, 0], ["a", "b"], k=1, seed=3))
     with pytest.raises(TypeError, match="`target` must be given with scores, got None"):
-        audit(scores)
+        protocols.audit(scores)
 
 
 def test_workers_are_for_tables() -> None:

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 from nextloc_metrics import report
-from nextloc_metrics.core.queries.batch import Batch
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 
 def test_counts_of_text_ids_need_their_order() -> None:
@@ -56,9 +55,9 @@ def test_names_that_no_file_can_hold_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"`groups\[.u.\]` must be text of whole characters, got '.ud800"
     ):
-        evaluator.update(Batch([[1]], [1], groups={"u": ["\ud800"]}))
+        evaluator.update([[1]], [1], groups={"u": ["\ud800"]})
     with pytest.raises(ValueError, match=r"names in `groups` must have no NUL, got '.x00target'"):
-        evaluator.update(Batch([[1]], [1], groups={"\0target": [1]}))
+        evaluator.update([[1]], [1], groups={"\0target": [1]})
 
 
 def test_a_key_is_that_of_queries(tmp_path: Path) -> None:

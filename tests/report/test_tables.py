@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from inner import write_groups_of
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -26,8 +27,6 @@ from nextloc_metrics import (
     report,
     tables,
 )
-from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report.evaluation import write_groups
 from strategies import batch, float32, updated
 
 BINS = PopularityBins([2, 2, 1, 1])
@@ -273,7 +272,7 @@ def test_no_text_is_a_formula(name: str) -> None:
     assert written == [[shown, "b"], [shown, "-1.5"]]
     e = report.evaluate([[1]], [1], k=1, groups={"user": [name]})
     with TemporaryDirectory() as folder:
-        write_groups(e._counted, path := Path(folder) / "groups.csv")
+        write_groups_of(e, path := Path(folder) / "groups.csv")
         lines = path.read_text(encoding="utf-8").splitlines()
         assert next(csv.reader(lines[1:]))[1] == shown
 
@@ -307,7 +306,7 @@ def test_hostile_names_are_escaped_in_each_form() -> None:
     preds = torch.stack([torch.arange(20) % 5, (torch.arange(20) + 1) % 5], 1)
     target, groups = torch.arange(20) * 3 % 5, {f"k{name}": [name, "b"] * 10}
     evaluator = report.Evaluator(k=1, num_locations=5)
-    evaluator.update(Batch(preds, target, groups=groups))
+    evaluator.update(preds, target, groups=groups)
     saved = report.Evaluator.from_bytes(evaluator.to_bytes()).result()
     models = {f"{name} {i}": preds.roll(i, 0) for i in range(3)}
     compared = report.compare(models, target, groups=groups, k=1, num_locations=5)

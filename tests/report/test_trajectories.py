@@ -14,11 +14,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
 from nextloc_metrics.trajectories import DTW, GeoBLEU
-from trajectories.test_trajectory_tables import by_loops, make
-from trajectories.trajectory_oracle import distance, geo_bleu, haversine, path
+from oracles.sequences import distance, geo_bleu, haversine, path
+from trajectories.test_trajectory_tables import by_loops, make_tables
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
@@ -32,7 +32,7 @@ def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
 @pytest.mark.parametrize("year", [2023, 2025])
 def test_the_values_are_those_of_plain_loops(year: Any) -> None:
     """The mean over days, then over users; and the errors of slots."""
-    preds, target = make(3)
+    preds, target = make_tables(3)
     found = report.evaluate_trajectories(preds, target, year=year)
     old = year == 2023
     n, divisor = (3, "matched") if old else (5, "predicted")
@@ -59,7 +59,7 @@ def test_the_values_are_those_of_plain_loops(year: Any) -> None:
 
 def test_rows_that_do_not_fit_are_on_the_card() -> None:
     """They are counted; a day without a prediction scores 0, and errors of slots are left out."""
-    preds, target = make(3)
+    preds, target = make_tables(3)
     fewer = preds[preds["d"] != 60]
     with pytest.raises(ValueError, match="`preds` must have a row for each row of `target`"):
         report.evaluate_trajectories(fewer, target)
@@ -81,7 +81,7 @@ def test_a_cell_outside_the_grid_of_a_challenge_is_no_place(
     side: int, cell: tuple[int, int]
 ) -> None:
     """It is refused with user, day and slot; other units and metrics have other grids."""
-    tables = list(make(3))
+    tables = list(make_tables(3))
     row = tables[side].iloc[7]
     tables[side].loc[7, ["x", "y"]] = cell
     key = f"user '{row['uid']}', day {row['d']}, slot {row['t']}"
@@ -98,7 +98,7 @@ def test_a_cell_outside_the_grid_of_a_challenge_is_no_place(
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_row_that_comes_twice_is_refused_in_a_challenge(side: int) -> None:
     """Also where missing rows are counted, as nobody knows which of the two is meant."""
-    tables = list(make(3))
+    tables = list(make_tables(3))
     row = tables[side].iloc[7]
     tables[side] = pd.concat([tables[side], tables[side][7:8].assign(x=200, y=200)])
     message = f"got two for user '{row['uid']}', day {row['d']}, slot {row['t']}; drop one"
@@ -110,7 +110,7 @@ def test_a_row_that_comes_twice_is_refused_in_a_challenge(side: int) -> None:
 
 def test_files_are_read_by_their_header(tmp_path: Path) -> None:
     """CSV, compressed or not, and Parquet; a file without the names of columns is refused."""
-    preds, target = make(3)
+    preds, target = make_tables(3)
     wanted = report.evaluate_trajectories(preds, target).values
     target.to_csv(tmp_path / "true.csv", index=False)
     preds.to_csv(tmp_path / "preds.csv.gz", index=False)
@@ -147,7 +147,7 @@ def test_files_of_users_as_numbers_and_as_text(
 
 def test_degrees_and_metrics_of_ones_own() -> None:
     """Latitude and longitude give km, as do metres; other metrics replace the usual ones."""
-    preds, target = (frame.assign(x=frame["x"] / 100 + 40) for frame in make(3))
+    preds, target = (frame.assign(x=frame["x"] / 100 + 40) for frame in make_tables(3))
     found = report.evaluate_trajectories(preds, target, units="degrees")
     assert "dtw (km)" in str(found.table)
     errors: dict[int, list[float]] = {}
@@ -170,7 +170,7 @@ def test_degrees_and_metrics_of_ones_own() -> None:
 @pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """It prints the table, JSON or a page, and an error without a traceback."""
-    preds, target = make(3)
+    preds, target = make_tables(3)
     files = [str(tmp_path / name) for name in ("preds.csv", "true.csv")]
     preds.to_csv(files[0], index=False)
     target.to_csv(files[1], index=False)

@@ -19,8 +19,8 @@ from nextloc_metrics.trajectories import (
     PointErrorAt,
     trajectory_metrics,
 )
+from oracles.sequences import padded, walks
 from strategies import compare_scores
-from trajectories.trajectory_oracle import padded, walks
 
 ALIGNED = walks(30, 9, seed=4, equal=True)
 PREDS, TARGET = (padded([pair[side] for pair in ALIGNED]) for side in (0, 1))
@@ -94,7 +94,7 @@ def test_the_option_scale_divides_once() -> None:
 
 def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:
     """All members share one record; the table has a unit for each distance."""
-    from nextloc_metrics.trajectories.pairs import Pairs
+    from nextloc_metrics.trajectories import Pairs
 
     metrics = trajectory_metrics(steps=[1, 2], prefix="val/")
     assert isinstance(metrics, RankingCollection)

@@ -19,8 +19,8 @@ from nextloc_metrics.trajectories import (
     PairMetric,
     PointErrorAt,
 )
-from trajectories import trajectory_oracle as oracle
-from trajectories.trajectory_oracle import Points, padded, walks
+from oracles import sequences as oracle
+from oracles.sequences import Points, padded, walks
 
 PAIRS = walks(60, 14, seed=1)
 ALIGNED = walks(40, 14, seed=2, equal=True)

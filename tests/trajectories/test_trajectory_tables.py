@@ -13,12 +13,12 @@ import torch
 
 from nextloc_metrics import Grouped
 from nextloc_metrics.trajectories import GeoBLEU, MeanPointError, from_table
-from trajectories.trajectory_oracle import geo_bleu
+from oracles.sequences import geo_bleu
 
 COLUMNS = ["uid", "d", "t", "x", "y"]
 
 
-def make(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+def make_tables(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Predicted and true rows of 4 users and 3 days, in different orders."""
     random = np.random.default_rng(seed)
     rows = [
@@ -50,7 +50,7 @@ def by_loops(preds: pd.DataFrame, target: pd.DataFrame) -> dict[Any, tuple[Any, 
 
 def test_days_are_those_of_plain_loops() -> None:
     """One query for each user and day, its points in the order of slots."""
-    preds, target = make()
+    preds, target = make_tables()
     found = from_table(preds, target)
     wanted = by_loops(preds, target)
     assert len(found.preds) == len(wanted) == 12
@@ -68,7 +68,7 @@ def test_days_are_those_of_plain_loops() -> None:
 
 def test_the_challenges_mean_is_over_days_then_users() -> None:
     """As `calc_geobleu_single` of each user, and then the mean."""
-    preds, target = make(1)
+    preds, target = make_tables(1)
     found = from_table(preds, target)
     metric = Grouped(GeoBLEU.as_of(2025), found.num_users, by="user", average="groups")
     metric.update(found.preds, found.target, groups=found.groups)
@@ -81,7 +81,7 @@ def test_the_challenges_mean_is_over_days_then_users() -> None:
 
 def test_all_kinds_of_tables_are_read_alike() -> None:
     """pandas, polars, Arrow, a mapping, an array and a tensor; users may be text."""
-    preds, target = make()
+    preds, target = make_tables()
     wanted = from_table(preds, target)
     for convert in (
         polars.from_pandas,
@@ -106,7 +106,7 @@ def test_all_kinds_of_tables_are_read_alike() -> None:
 
 def test_rows_that_do_not_fit_are_named() -> None:
     """A missing, an extra and a repeated row, each with user, day and slot."""
-    preds, target = make()
+    preds, target = make_tables()
     row = target.iloc[5]
     name = f"user '{row.uid}', day {row.d}, slot {row.t}"
     fewer = preds[(preds[["uid", "d", "t"]] != row[["uid", "d", "t"]]).any(axis=1)]
@@ -128,7 +128,7 @@ def test_rows_that_do_not_fit_are_named() -> None:
 
 def test_rows_that_do_not_fit_are_counted() -> None:
     """The prediction gets shorter, or empty, and each day stays a query."""
-    preds, target = make()
+    preds, target = make_tables()
     preds = preds.sort_values(["uid", "d", "t"])
     first_day = (preds["uid"] == 3) & (preds["d"] == 60)
     row = preds[~first_day].iloc[2]

@@ -15,12 +15,16 @@ from packaging.version import Version
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from metric_entries import CASES, CLASSES, FAMILIES
+from metric_tester import Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
+    DecilePredictionShare,
     Grouped,
     LocationF1,
     PopularityBins,
@@ -31,8 +35,7 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base import Distribution, RecordMetric
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from strategies import CASES, CLASSES, FAMILIES, Case, named, state
+from strategies import state, with_case_in_error
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 WIDE = 600  # candidates, where there must be more than a preset's 6 locations
@@ -78,13 +81,8 @@ def update_without_waiting(metric: Any, *args: Tensor, **kwargs: Tensor) -> None
             metric.update(*args, **kwargs)
 
 
-# These wait for the device: to see how grades differ, or to look up the first candidates in a table
-# on the CPU.
-WAITING = ("ERRAtK", "Novelty")
-
-
 @pytest.mark.slow  # PyTorch takes a fifth of a second for each case
-@pytest.mark.parametrize("case", [c for c in CLASSES if c.name not in WAITING], ids=str)
+@pytest.mark.parametrize("case", [c for c in CLASSES if not c.entry.waits], ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case) -> None:
     """Whatever would wait for a device cannot run on tensors without values.
 
@@ -98,7 +96,7 @@ def test_an_update_without_validation_reads_no_value(case: Case) -> None:
             continue  # it has more candidates than locations
         if metric.record is Distribution and form not in ("one", "steps of sequences"):
             continue  # one relevant location, and scores
-        with named(form):
+        with with_case_in_error(form):
             update_without_waiting(metric, *without_values(form))
 
 

@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from metric_entries import FORMULAS
+from metric_tester import Case
 from nextloc_metrics import (
     AURC,
     MRR,
@@ -21,20 +23,12 @@ from nextloc_metrics import (
     RankingCollection,
     RecallAtK,
 )
-from strategies import Case
 
 SCORES = torch.tensor([[0.9, 0.8, 0.1, 0.0]])
 MOST = 2**31
 
-COUNTING_QUERIES = [
-    Case("AccuracyAtK", {"k": 2}),
-    Case("MRR"),
-    Case("NDCGAtK", {"k": 2}),
-    Case("MAPAtK", {"k": 2}),
-    Case("PrecisionAtK", {"k": 2}),
-    Case("RecallAtK", {"k": 2}),
-    Case("F1AtK", {"k": 2}),
-]
+#: of two relevant locations on the first two ranks, each scores 1
+COUNTING_QUERIES = [Case(entry, {"k": 2}) for entry in FORMULAS]
 
 
 def doubled(metric: Any, times: int) -> Any:

@@ -55,7 +55,7 @@ def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], lis
     return above, tied
 
 
-def check(scores: Tensor, own: Tensor) -> None:
+def check_kernel(scores: Tensor, own: Tensor) -> None:
     """Compare the kernel with a count in Python, the best candidate with `best_candidate`."""
     above, tied, best = KERNEL.survey(scores.to(DEVICE), own.to(DEVICE), True)
     assert (above.tolist(), tied.tolist()) == counted_in_python(scores, own)
@@ -82,7 +82,7 @@ def some_of(scores: Tensor, relevant: int) -> Tensor:
 def test_the_kernel_counts_as_python_does(dtype: torch.dtype, columns: int, relevant: int) -> None:
     """Ties, NaN, infinities and both zeros, in rows of any length, also beyond one block."""
     scores = dirty_scores(5, columns, dtype)
-    check(scores, some_of(scores, relevant))
+    check_kernel(scores, some_of(scores, relevant))
 
 
 @pytest.mark.parametrize("programs", [1, 5, 4096])
@@ -95,7 +95,7 @@ def test_splits_of_the_columns_add_up(
     monkeypatch.setattr(cuda, "_MOST_STEPS", most_steps)
     monkeypatch.setattr(cuda, "_BLOCK", 64)
     scores = dirty_scores(4, 401, torch.float32)
-    check(scores, some_of(scores, 2))
+    check_kernel(scores, some_of(scores, 2))
 
 
 def test_the_first_of_equal_candidates_is_the_best() -> None:
@@ -113,7 +113,7 @@ def test_rows_may_have_any_strides() -> None:
     """Slices, transposed scores and one row for all queries are read in place."""
     wide = dirty_scores(9, 303, torch.float32)
     for scores in (wide[:, 2:-1], wide[::2], wide.T[:9], wide[:1].expand(5, -1), wide[:, ::3]):
-        check(scores, some_of(scores, 2))
+        check_kernel(scores, some_of(scores, 2))
 
 
 def test_rows_beyond_two_to_the_thirty_first_element() -> None:

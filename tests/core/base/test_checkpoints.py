@@ -46,12 +46,12 @@ def test_evaluation_resumes_from_a_file(name: str, tmp_path: Path):
     torch.save(first.state_dict(), tmp_path / "half.pt")
 
     second.load_state_dict(torch.load(tmp_path / "half.pt", weights_only=True))
-    work.same(second.compute(), first.compute())  # no warning that nothing was counted
+    work.assert_same(second.compute(), first.compute())  # no warning that nothing was counted
     work.add(second, work.rows(40, 101))
-    work.same(second.compute(), whole.compute())
+    work.assert_same(second.compute(), whole.compute())
     second.reset()
     work.add(second, work.rows(0, 101))
-    work.same(second.compute(), whole.compute())
+    work.assert_same(second.compute(), whole.compute())
 
 
 @pytest.mark.parametrize("name", ONE_EACH)
@@ -66,7 +66,7 @@ def test_copies_and_batches_of_any_size_go_on(name: str):
     for other in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()):
         assert repr(other) == repr(metric)
         work.add(other, second)
-        work.same(other.compute(), whole.compute())
+        work.assert_same(other.compute(), whole.compute())
         assert all(map(torch.equal, work.states(metric), before))
     work.add(metric.to("cpu").half(), work.rows(40, 40))
     assert all(map(torch.equal, work.states(metric), before))
@@ -74,8 +74,8 @@ def test_copies_and_batches_of_any_size_go_on(name: str):
         work.add(metric, work.rows(40, 41))
     alone = _make(name)
     work.add(alone, work.rows(41, 101))
-    work.same(work.add(metric, work.rows(41, 101), forward=True), alone.compute())
-    work.same(metric.compute(), whole.compute())
+    work.assert_same(work.add(metric, work.rows(41, 101), forward=True), alone.compute())
+    work.assert_same(metric.compute(), whole.compute())
 
 
 def test_loading_replaces_what_was_counted():
@@ -87,11 +87,11 @@ def test_loading_replaces_what_was_counted():
     metric.compute()
     state = saved.state_dict()
     metric.load_state_dict(state)
-    work.same(metric.compute(), saved.compute())
+    work.assert_same(metric.compute(), saved.compute())
     for tensor in state.values():
         tensor.zero_()
     metric._computed = None
-    work.same(metric.compute(), saved.compute())
+    work.assert_same(metric.compute(), saved.compute())
 
 
 def test_metrics_inside_a_model():
@@ -114,9 +114,9 @@ def test_metrics_inside_a_model():
     work.add(model.by_key, work.rows(0, 40))
     work.add(other.by_key, work.rows(40, 101))  # which is replaced
     other.load_state_dict(model.state_dict())
-    work.same(other.metrics.compute(), model.metrics.compute())
-    work.same(other.by_user.compute(), model.by_user.compute())
-    work.same(other.by_key.compute(), model.by_key.compute())
+    work.assert_same(other.metrics.compute(), model.metrics.compute())
+    work.assert_same(other.by_user.compute(), model.by_user.compute())
+    work.assert_same(other.by_key.compute(), model.by_key.compute())
 
     plain.load_state_dict(nn.ModuleDict({"layer": nn.Linear(2, 2)}).state_dict())  # no metrics
     assert {name.split(".")[0] for name in plain.state_dict()} == {"layer"}
@@ -198,9 +198,9 @@ def test_collections_load_before_and_after_their_first_update():
     work.add(whole, work.rows(0, 101))
     for metrics in (fresh, used):
         metrics.load_state_dict(saved.state_dict())
-        work.same(metrics.compute(), saved.compute())
+        work.assert_same(metrics.compute(), saved.compute())
         work.add(metrics, work.rows(40, 101))
-        work.same(metrics.compute(), whole.compute())
+        work.assert_same(metrics.compute(), whole.compute())
 
 
 # Several processes --------------------------------------------------------------------------------
@@ -231,5 +231,5 @@ def test_two_processes_resume_from_one_checkpoint():
     metrics = RankingCollection(work.members_by_key())
     work.add(metrics, work.rows(0, 100))
     for values in work.run(save_and_resume, 2):
-        work.same(values["resumed"], metrics.compute())
-        work.same(values["without a break"], metrics.compute())
+        work.assert_same(values["resumed"], metrics.compute())
+        work.assert_same(values["without a break"], metrics.compute())

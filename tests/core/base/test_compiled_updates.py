@@ -11,6 +11,7 @@ import torch
 from packaging.version import Version
 from torch import Tensor, nn
 
+from metric_tester import LOCATIONS
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -19,7 +20,7 @@ from nextloc_metrics import (
     PerQueryScores,
     next_location_metrics,
 )
-from strategies import LOCATIONS, batch
+from strategies import batch
 
 pytestmark = pytest.mark.skipif(
     Version(torch.__version__) < Version("2.13"), reason="was shown with torch 2.13"

@@ -13,7 +13,7 @@ import torch
 
 import distributed_workers as work
 import metrics_from_outside
-from distributed_workers import same
+from distributed_workers import assert_same
 from metrics_from_outside import OwnDecile, OwnDeciles, own_metrics
 from nextloc_metrics import (
     MRR,
@@ -76,9 +76,9 @@ def test_alone_after_a_checkpoint_and_copied(name: str, several: bool, tmp_path:
     values = [*expected.values()] if isinstance(expected, dict) else [expected]
     assert min(values) > 0.1
     for metric in (own, resumed):
-        same(metric.compute(), expected)
+        assert_same(metric.compute(), expected)
         if isinstance(expected, dict):
-            same(metric.num_queries, library.num_queries)
+            assert_same(metric.num_queries, library.num_queries)
         torch.testing.assert_close(metric.standard_error(), library.standard_error())
         torch.testing.assert_close(metric.interval(), library.interval())
 
@@ -106,7 +106,7 @@ def test_beside_metrics_of_the_library(form: str, several: bool) -> None:
         for name in ("own", "library")
     )
     assert len(own) == 2 * 4 + 2 * 3  # values of bins, and two values with bounds
-    same(own, library)
+    assert_same(own, library)
 
 
 @pytest.mark.slow  # starts processes
@@ -120,7 +120,7 @@ def test_in_two_processes(several: bool) -> None:
         expected[name] = library.compute()
     for shares in ([[(0, 40), (40, 41)], [(41, 101)]], [[], [(0, 101)]]):
         for found in work.run(work.evaluate_from_outside, 2, shares, several):
-            same(found, expected)
+            assert_same(found, expected)
 
 
 def test_in_an_evaluation_and_a_comparison() -> None:
@@ -138,7 +138,7 @@ def test_in_an_evaluation_and_a_comparison() -> None:
         if (name := record.pop("metric")) in records:
             records[name].append(record)
     assert len(records["own"]) == work.GROUPS
-    same(*(torch.tensor([x["value"] for x in rows]) for rows in records.values()))
+    assert_same(*(torch.tensor([x["value"] for x in rows]) for rows in records.values()))
     models = {"a": scores, "b": scores.roll(1, 1)}
     compared = report.compare(models, target, **given)
     assert {**vars(compared.comparisons["b"]["own"])} == {

@@ -7,7 +7,6 @@ import pickle
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -15,18 +14,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from inner import key_of
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     Grouped,
     LocationF1,
-    LocationPrecision,
     LocationRecall,
-    Ranking,
     RankingCollection,
     next_location_metrics,
 )
-from nextloc_metrics.core.queries.keys import key_of, keys_of_integers, read_keys
 from strategies import examples, same, updated
 
 FAR = 1 << 62
@@ -49,7 +46,7 @@ def key_by_hand(group: Any) -> int:
 
 
 @st.composite
-def drawn(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
+def batches_with_groups(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, list[Any]]:
     """Scores, targets, a mask, and groups that are all integers or all text."""
     n = draw(st.integers(1, 12))
     levels = draw(st.lists(st.integers(0, 3), min_size=n * LOCATIONS, max_size=n * LOCATIONS))
@@ -83,7 +80,7 @@ def pair(
 
 @pytest.mark.filterwarnings("ignore:.*was called before the ``update``")
 @examples(30)
-@given(drawn(), st.sampled_from([None, "groups", "queries"]))
+@given(batches_with_groups(), st.sampled_from([None, "groups", "queries"]))
 def test_groups_by_key_equal_numbered_ones(batch: Any, average: Any) -> None:
     """Values, intervals, standard errors and the gap, for integers anywhere and for text."""
     keys, keyed, dense = pair(batch, average=average)
@@ -106,7 +103,7 @@ def test_groups_by_key_equal_numbered_ones(batch: Any, average: Any) -> None:
 
 
 @examples(20)
-@given(drawn())
+@given(batches_with_groups())
 def test_one_group_is_asked_for_as_it_is_written(batch: Any) -> None:
     """`group` is an integer or a text; one without a query has no value."""
     keys, _, dense = pair(batch)
@@ -121,7 +118,7 @@ def test_one_group_is_asked_for_as_it_is_written(batch: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*was called before the ``update``")
 @examples(20)
-@given(drawn(), st.lists(st.integers(0, 12), max_size=3), st.randoms())
+@given(batches_with_groups(), st.lists(st.integers(0, 12), max_size=3), st.randoms())
 def test_no_way_to_a_state_by_key_changes_it(batch: Any, cuts: list[int], random: Any) -> None:
     """Splits, empty batches, any order, `forward`, `merge_state`, copies, and saved states."""
     scores, target, mask, groups = batch
@@ -171,140 +168,6 @@ def test_a_state_without_values_becomes_empty() -> None:
     assert torch.equal(emptied.state, grouped.state)
     kept = grouped.clone().to_empty(device="cpu")
     assert torch.equal(kept.state, grouped.state)
-
-
-# What a key is ------------------------------------------------------------------------------------
-
-
-def test_keys_of_integers_and_text() -> None:
-    """Small integers are themselves; others, and text, lie from 2^62, apart from each other."""
-    small = [0, 1, -1, FAR - 1, -FAR]
-    assert (
-        [key_of(str(x)) for x in small] == small == keys_of_integers(torch.tensor(small)).tolist()
-    )
-    far = [FAR, -FAR - 1, 2**63 - 1, -(2**63)]
-    wide = [2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**40]
-    texts = ["01", "1.0", " 1", "1 ", "+1", "-0", "\u0661", "1\n", "", "ann", "0x1", "1e3"]
-    keys = [key_of(x) for x in [*map(str, far + wide), *texts]]
-    assert len(set(keys)) == len(keys)
-    assert all(FAR <= key < 2**63 for key in keys)
-    assert keys_of_integers(torch.tensor(far)).tolist() == keys[: len(far)]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda x: torch.tensor(x, dtype=torch.uint64),
-        lambda x: np.array(x, dtype=np.uint64),
-        lambda x: x,
-        lambda x: np.array(x, dtype=object),
-        lambda x: [str(one) for one in x],
-        lambda x: pytest.importorskip("pandas").Series(x, dtype="uint64"),
-        lambda x: pytest.importorskip("polars").Series(
-            x, dtype=pytest.importorskip("polars").UInt64
-        ),
-    ],
-    ids=["tensor", "array", "list", "objects", "text", "pandas", "polars"],
-)
-def test_cells_of_64_bits_have_one_key_at_every_door(make: Any) -> None:
-    """S2 cells are unsigned; so many are above 2^63, where a signed integer ends."""
-    cells = [9923255283399360512, 1153277837650709504, 5221365743137718272, 5]
-    expected = [key_of(str(cell)) for cell in cells]
-    keys, names = read_keys("groups", make(cells))
-    assert keys.tolist() == expected
-    assert names == {key_of(str(x)): str(x) for x in cells if x >= FAR}
-    grouped = updated(Grouped(MRR()), torch.eye(4), torch.arange(4), groups=make(cells))
-    assert grouped.compute().shape == (4,)
-    assert grouped.groups.tolist() == sorted(expected)
-    table = RankingCollection({"m": grouped}).table().records
-    assert [row["metric"] for row in table] == [
-        *("m, 5", "m, 1153277837650709504", "m, 5221365743137718272", "m, 9923255283399360512")
-    ]
-
-
-def test_cells_of_sequences_are_read_in_their_shape() -> None:
-    """Groups [N, T] of unsigned integers, and [N] for queries [N, T]."""
-    cells = np.array([[2**63 + 1, 5], [5, 2**63 + 1]], dtype=np.uint64)
-    scores, target = torch.eye(4).reshape(2, 2, 4), torch.tensor([[0, 1], [0, 0]])
-    by_query = updated(Grouped(AccuracyAtK(1)), scores, target, groups=cells)
-    assert by_query.num_queries.tolist() == [2, 2]
-    assert by_query.groups.tolist() == sorted([5, key_of(str(2**63 + 1))])
-    by_row = updated(Grouped(AccuracyAtK(1)), scores, target, groups=["a", "b"])
-    names = [by_row.key_names[key] for key in by_row.groups.tolist()]
-    assert dict(zip(names, by_row.compute().tolist(), strict=True)) == {"a": 1, "b": 0}
-
-
-WRONG: list[Any] = [
-    [0.0, 1.0],
-    torch.tensor([0.0, 1.0]),
-    torch.tensor([0, 1], dtype=torch.float16),
-    [True, False],
-    torch.tensor([True, False]),
-    np.array([True, False]),
-    [None, "a"],
-    [None, 1],
-    [float("nan"), "a"],
-    [True, "a"],
-    ["a", 1],
-    [1.5, 2**70],
-    [b"a", b"b"],
-]
-
-
-@pytest.mark.parametrize("groups", WRONG, ids=repr)
-@pytest.mark.parametrize("named", [False, True])
-def test_what_is_no_key_is_refused_and_changes_nothing(groups: Any, named: bool) -> None:
-    """Floats, booleans and missing values, alone, in a collection, and in a ranking."""
-    lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
-    by = "user" if named else None
-    alone = updated(Grouped(MRR(), by=by), lists, target, groups=["x", "y"])
-    metrics = RankingCollection({"m": MRR(), "g": alone.clone()})
-    given = {"user": groups} if named else groups
-    before = alone.state.clone()
-    ways = [
-        lambda: alone.update(lists, target, groups=given),
-        lambda: alone(lists, target, groups=given),
-        lambda: metrics.update(lists, target, groups=given),
-        lambda: metrics(lists, target, groups=given),
-        lambda: alone.update(Ranking.from_lists(lists, target).with_groups(given)),
-    ]
-    for way in ways:
-        with pytest.raises((TypeError, ValueError), match="`groups` must"):
-            way()
-    assert torch.equal(alone.state, before)
-    assert torch.equal(metrics["g"].state, before)
-    assert metrics["m"].num_queries == 0
-    assert sorted(alone.key_names.values()) == ["x", "y"]
-
-
-def test_the_group_of_a_skipped_query_is_not_read() -> None:
-    """Neither its key nor its name is kept."""
-    lists, target = torch.tensor([[0, 1], [1, 0], [0, 1]]), torch.tensor([0, 0, -100])
-    grouped = Grouped(MRR(ignore_index=-100))
-    grouped.update(lists, target, torch.tensor([True, False, True]), ["a", "b", "c"])
-    assert grouped.groups.tolist() == [key_of("a")]
-    assert grouped.key_names == {key_of("a"): "a"}
-    grouped.update(lists, target, torch.tensor([False] * 3), ["d", "e", "f"])
-    assert grouped.compute().tolist() == [1]
-
-
-def test_two_names_of_one_key_are_an_error() -> None:
-    """In one batch, in two, and of two metrics; the state stays."""
-    lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
-    a, b = "location of Anna", "bo224151UQVS5hOa"  # of equal hashes
-    assert key_of(a) == key_of(b)
-    grouped = updated(Grouped(MRR()), lists, target, groups=[a, "c"])
-    other = updated(Grouped(MRR()), lists, target, groups=[b, "c"])
-    before = grouped.state.clone()
-    for way in (
-        lambda: Grouped(MRR()).update(lists, target, groups=[a, b]),
-        lambda: grouped.update(lists, target, groups=[b, "c"]),
-        lambda: grouped.merge_state(other),
-    ):
-        with pytest.raises(ValueError, match=f"must have different keys, got '{a}' and '{b}'"):
-            way()
-    assert torch.equal(grouped.state, before)
-    assert grouped._update_count == 1
 
 
 # Beside dense states, and in collections ----------------------------------------------------------
@@ -383,57 +246,6 @@ def test_members_of_a_collection_share_entries(kind: Any) -> None:
 
 
 # Locations ----------------------------------------------------------------------------------------
-
-
-@examples(30)
-@given(st.data())
-@pytest.mark.usefixtures("each_backend")
-def test_locations_by_key_equal_counted_ones(data: st.DataObject) -> None:
-    """All classes and averages, for scores and lists, alone and beside ranks, over two batches."""
-    make = data.draw(st.sampled_from([LocationF1, LocationPrecision, LocationRecall]))
-    average = data.draw(st.sampled_from(["weighted", "macro", "micro", None]))
-    are_lists, is_padded = data.draw(st.booleans()), data.draw(st.booleans())
-    keyed = RankingCollection({"f": make(average=average), "mrr": MRR(), "hit": AccuracyAtK(1)})
-    dense = RankingCollection({"f": make(9, average=average), "mrr": MRR()})
-    for _ in range(2):
-        n = data.draw(st.integers(0, 6))
-        random = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
-        preds = torch.randint(4, (n, 9), generator=random).float()
-        preds[torch.rand(n, 9, generator=random) < 0.02] = torch.nan
-        if are_lists:
-            preds = preds.argsort(1)[:, :3]
-            preds[torch.rand(n, generator=random) < 0.1] = -1
-        target = torch.randint(9, (n,), generator=random)
-        if is_padded:
-            target = torch.stack([target, torch.full((n,), -1)], 1)
-        mask = torch.rand(n, generator=random) < 0.8 if data.draw(st.booleans()) else None
-        keyed.update(preds, target, mask)
-        dense.update(preds, target, mask)
-    values, expected = keyed.compute(), dense.compute()
-    assert same(values["mrr"], expected["mrr"])
-    locations = keyed["f"].locations
-    counts = dense["f"].counts
-    occurs = counts[:, :-1].any(0).nonzero()[:, 0]
-    assert torch.equal(locations, occurs)
-    assert torch.equal(keyed["f"].counts, counts[:, occurs])
-    assert same(values["f"], expected["f"] if average else expected["f"][occurs])
-    assert keyed["f"].num_queries == dense["f"].num_queries
-    assert keyed["f"].num_undecided == dense["f"].num_undecided
-
-
-def test_an_invented_id_counts_as_a_location_in_macro() -> None:
-    """Without a number of locations it is one that is never right; other averages are equal."""
-    lists, target = torch.tensor([[0], [1], [99]]), torch.tensor([0, 1, 1])
-    for make in (LocationF1, LocationPrecision, LocationRecall):
-        for average in ("weighted", "micro", "macro"):
-            keyed, dense = make(average=average), make(3, average=average)
-            one = updated(keyed, lists, target).compute()
-            other = updated(dense, lists, target).compute()
-            if average == "macro":
-                assert float(one) == pytest.approx(float(other) * 2 / 3)
-            else:
-                assert same(one, other)
-            assert (keyed.num_invented, dense.num_invented) == (None, 1)  # type: ignore[attr-defined]
 
 
 def test_the_preset_needs_no_number() -> None:

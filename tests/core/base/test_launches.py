@@ -27,7 +27,6 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.core.backends.cpu import Cpu
 
 pytestmark = pytest.mark.skipif(
     not torch.__version__.startswith("2.13"), reason="the counts are those of PyTorch 2.13"
@@ -103,7 +102,7 @@ class Launches(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def counted(metric: Any, given: dict[str, Tensor]) -> Launches:
+def launches_of(metric: Any, given: dict[str, Tensor]) -> Launches:
     """The operations of a second update, as the first one makes what later ones find."""
     metric.update(**given)
     with Launches() as launches:
@@ -111,7 +110,7 @@ def counted(metric: Any, given: dict[str, Tensor]) -> Launches:
     return launches
 
 
-def check(case: str, where: str, launches: Launches) -> None:
+def check_launches(case: str, where: str, launches: Launches) -> None:
     """Compare two counts with those of the last release."""
     counts = {"operations": launches.launched, "waits": launches.waits}
     for (what, names), released in zip(counts.items(), RELEASED[where][case], strict=True):
@@ -130,7 +129,7 @@ def test_an_update_on_a_device_launches_few_operations(
     metric = CASES[case][0](validate_args=False).to("meta")
     given = {name: tensor.to("meta") for name, tensor in batch("").items()}
     monkeypatch.setattr(torch, "equal", lambda *_: True)  # zero states, which members share
-    check(case, "device", counted(metric, given))
+    check_launches(case, "device", launches_of(metric, given))
 
 
 @pytest.mark.usefixtures("each_backend")
@@ -138,7 +137,7 @@ def test_an_update_on_a_device_launches_few_operations(
 def test_an_update_launches_few_operations(case: str) -> None:
     """With checked arguments, on each backend of the CPU."""
     make, form = CASES[case]
-    check(case, backends.choose(torch.ones(1)).name, counted(make(), batch(form)))
+    check_launches(case, backends.choose(torch.ones(1)).name, launches_of(make(), batch(form)))
 
 
 def test_the_cases_have_as_many_metrics_as_they_say() -> None:
@@ -171,8 +170,9 @@ def test_scores_of_all_candidates_are_read_once(
 
         return call
 
+    kind = type(backends.choose(torch.rand(1)))
     for name in ("tally_scores", "survey"):  # each is a pass over the scores
-        monkeypatch.setattr(Cpu, name, counting(name, getattr(Cpu, name)))
+        monkeypatch.setattr(kind, name, counting(name, getattr(kind, name)))
     members = {"mrr": MRR(), "acc": AccuracyAtK(5), "own": own.clone()}
     RankingCollection(members).update(torch.rand(8, 30), torch.arange(8))
     assert calls == {"survey": 1}

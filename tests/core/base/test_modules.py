@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 import nextloc_metrics
+from metric_entries import CLASSES, ENTRIES, case_of
+from metric_tester import BINS, LOCATIONS, PLACES, Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -23,56 +24,29 @@ from nextloc_metrics import (
     PerQueryScores,
     PopularityBins,
     RankingCollection,
-    RankingMetric,
-    geography,
     trajectories,
 )
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from strategies import CLASSES, Case, batch, same, updated
+from strategies import batch, same, updated
 
-PLACES = Locations([0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
-BINS = PopularityBins([1, 2, 0])
-SIX = PopularityBins([1, 2, 0, 2, 1, 1])
-# What the classes and presets cannot be made without, by the name of the argument.
-NEEDED: dict[str, Any] = {
-    "bins": BINS,
-    "coverage": 0.5,
-    "k": 2,
-    "km": 1.0,
-    "locations": PLACES,
-    "max_grade": 1.0,
-    "metric": MRR(),
-    "min_recall": 0.5,
-    "num_candidates": 3,
-    "num_locations": 3,
-    "q": 0.5,
-    "step": 1,
-    "threshold": 0.5,
-    "train_counts": (9, 1, 4),
-}
-MORE: dict[str, dict[str, Any]] = {
-    "Grouped": {"num_groups": 3},
-    "next_location_metrics": {"locations": PLACES},
-    "probability_metrics": {"locations": PLACES},
-}
+# What presets cannot be made without, and the options that add members.
+NEEDED: dict[str, Any] = {"bins": BINS, "locations": PLACES, "num_locations": LOCATIONS}
 
 
 def makers() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every public metric class that is not abstract, and every preset, with what it needs."""
-    for module in (nextloc_metrics, geography, trajectories):
-        for name in module.__all__:
-            made = getattr(module, name)
-            is_class = isinstance(made, type) and issubclass(made, Metric)
-            if is_class and (inspect.isabstract(made) or made is RankingMetric):
-                continue
-            if is_class or name.endswith("_metrics"):
-                parameters = inspect.signature(made).parameters.values()
-                needed = {
-                    one.name: NEEDED[one.name]
-                    for one in parameters
-                    if one.default is one.empty and one.name in NEEDED
-                }
-                yield name, partial(made, **needed | MORE.get(name, {}))
+    """Every public metric class, and every preset with all its members."""
+    for entry in ENTRIES.values():
+        yield entry.name, entry.cases[0].make
+    for name in nextloc_metrics.__all__:
+        if name.endswith("_metrics"):
+            preset = getattr(nextloc_metrics, name)
+            taken = [
+                x.name
+                for x in inspect.signature(preset).parameters.values()
+                if x.name in NEEDED and (x.default is x.empty or x.name == "locations")
+            ]
+            yield name, partial(preset, **{option: NEEDED[option] for option in taken})
+    yield "trajectory_metrics", trajectories.trajectory_metrics
 
 
 MAKERS = dict(makers())
@@ -140,7 +114,7 @@ def test_a_metric_of_ones_own_is_scripted() -> None:
 # Memory and devices -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*CLASSES, Case("DecileNDCG", {"bins": SIX, "k": 3})], ids=str)
+@pytest.mark.parametrize("case", [*CLASSES, case_of("DecileNDCG", bins=BINS, k=3)], ids=str)
 def test_an_emptied_metric_is_empty(case: Case) -> None:
     """Large models are made on `meta`, and `to_empty` gives them memory that holds anything."""
     torch.manual_seed(0)

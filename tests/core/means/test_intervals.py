@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from inner import t_quantile
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -30,10 +31,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.core.means.intervals import (
-    Estimate,
-    t_quantile,
-)
+from nextloc_metrics.base import Estimate
 from strategies import batch, same, updated
 
 

@@ -17,7 +17,6 @@ from torch import Tensor, tensor
 
 from nextloc_metrics import MeanMetric, trajectories
 from nextloc_metrics.base import Needs, Queries, Record
-from nextloc_metrics.core.queries.batch import Batch
 
 
 @dataclass(eq=False)
@@ -28,7 +27,7 @@ class Seconds(Record):
     seconds: Tensor  #: floating `[N]`
 
     @classmethod
-    def read(cls, batch: Batch, needs: Needs) -> Seconds:
+    def read(cls, batch: Any, needs: Needs) -> Seconds:
         """Read one number per query."""
         counted = torch.ones(len(batch.preds), dtype=torch.bool)
         return cls(Queries(batch.preds.shape, counted), batch.preds.double())

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metric_tester import LOCATIONS
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -24,7 +25,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
 )
-from strategies import LEVELS, LOCATIONS, examples, same, states
+from strategies import LEVELS, examples, same, states
 
 GROUPS = 3
 LONG = 70  # lists of this width are checked for visit counts
@@ -106,7 +107,9 @@ def part_of(arguments: dict[str, Any], rows: slice) -> dict[str, Any]:
     return {name: value[rows] for name, value in arguments.items()}
 
 
-def drawn(data: st.DataObject, preds: str, target: str, exclude: str | None) -> dict[str, Any]:
+def drawn_arguments(
+    data: st.DataObject, preds: str, target: str, exclude: str | None
+) -> dict[str, Any]:
     """Draw a batch, with a mask and groups that may be text."""
     number = data.draw(st.integers(1, 5))
 
@@ -133,7 +136,7 @@ def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
     preds: str, target: str, data: st.DataObject
 ) -> None:
     """Whole and in parts, the same queries are accepted or refused, and give the same bits."""
-    arguments = drawn(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
+    arguments = drawn_arguments(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
     number = len(arguments["preds"])
     edges = [0, *sorted(data.draw(st.sets(st.integers(1, 5)))), number]
     whole, parts = two_members(target, arguments)
@@ -153,7 +156,7 @@ def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
 def test_a_masked_query_is_not_looked_at(preds: str, data: st.DataObject) -> None:
     """Whatever a masked query holds, the batch is what it is without this query."""
     target = data.draw(st.sampled_from(list(TARGETS)))
-    arguments = drawn(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
+    arguments = drawn_arguments(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
     number = len(arguments["preds"])
     mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=number, max_size=number)))
     masked, without = two_members(target, arguments)
@@ -218,11 +221,13 @@ def test_visit_counts_are_what_the_query_itself_says(
     for left_out in (None, exclude):
         for row, is_wrong in zip(lists, wrong, strict=True):
             one = None if left_out is None else left_out[:1]
-            assert refused(row[None], target[:1], one) == is_wrong
-        assert refused(lists, target, left_out) == any(wrong)
+            assert is_refused(row[None], target[:1], one) == is_wrong
+        assert is_refused(lists, target, left_out) == any(wrong)
 
 
-def refused(preds: torch.Tensor, target: torch.Tensor, exclude: torch.Tensor | None = None) -> bool:
+def is_refused(
+    preds: torch.Tensor, target: torch.Tensor, exclude: torch.Tensor | None = None
+) -> bool:
     """Whether an update raises an error about visit counts."""
     try:
         MRR().update(preds, target, exclude=exclude)

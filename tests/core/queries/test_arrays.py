@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from inner import as_tensor
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -21,7 +22,6 @@ from nextloc_metrics import (
     next_location_metrics,
     report,
 )
-from nextloc_metrics.core.queries.arrays import as_tensor
 
 pd = pytest.importorskip("pandas")
 

@@ -23,6 +23,7 @@ import torch
 from test_input_errors import BAD, IDS, SCORES
 
 import nextloc_metrics as nm
+from inner import visits
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -36,8 +37,7 @@ from nextloc_metrics import (
     trajectories,
 )
 from nextloc_metrics.distributed import padding_mask
-from nextloc_metrics.metrics import visits
-from strategies import named, updated
+from strategies import state_name, updated, with_case_in_error
 
 GOLDEN = Path(__file__).with_name("messages.txt")
 #: calls that no reader should write, each with its error below, and names that they use
@@ -328,7 +328,7 @@ def test_messages_are_short_whatever_was_passed(name: str) -> None:
     for written, value in LONG.items():
         message = error_of(partial((TENSORS | OTHERS)[name], value))
         is_numbers = isinstance(value, torch.Tensor | np.ndarray | list | tuple)
-        with named(written):
+        with with_case_in_error(written):
             assert f"`{name.split()[0]}`" in message or (is_numbers and name in TENSORS)
 
 
@@ -370,7 +370,7 @@ def test_messages_that_name_a_metric_are_short(table: Any) -> None:
         lambda: nm.RankingCollection({"a": metric, "b": MRR()}, compute_groups=[["a", "b"]]),
         lambda: analysis.chance(WithTable(table), num_candidates=3),
         lambda: Grouped(WithTable, 3),
-        lambda: metric.load_state_dict({metric._state_name: torch.zeros(2)}),
+        lambda: metric.load_state_dict({state_name(metric): torch.zeros(2)}),
     ]
     for call in calls:
         with pytest.raises((TypeError, ValueError, AttributeError, RuntimeError)) as raised:

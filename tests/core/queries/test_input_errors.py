@@ -12,6 +12,9 @@ import pytest
 import torch
 
 import nextloc_metrics as nm
+from inner import GroupShare
+from metric_entries import case_of
+from metric_tester import LOCATIONS, Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -34,8 +37,7 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.distributed import padding_mask
-from nextloc_metrics.metrics.visits import GroupShare
-from strategies import LOCATIONS, Case, batch, named, same, state, updated
+from strategies import batch, same, state, updated, with_case_in_error
 
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
@@ -109,11 +111,11 @@ BAD: dict[str, list[Any]] = {
     ],
 }
 KINDS = [
-    Case("AccuracyAtK", {"k": 3}),
-    Case("MRR"),
-    Case("F1AtK", {"k": 3}),
-    Case("PrecisionAtK", {"k": 3, "denominator": "retrieved"}),
-    Case("LocationF1", {"num_locations": LOCATIONS}),
+    case_of("AccuracyAtK", k=3),
+    case_of("MRR"),
+    case_of("F1AtK", k=3),
+    case_of("PrecisionAtK", k=3, denominator="retrieved"),
+    case_of("LocationF1", num_locations=LOCATIONS),
 ]
 
 
@@ -129,7 +131,10 @@ def test_bad_input_is_named_and_changes_nothing(case: Case, name: str) -> None:
     for wrong in BAD[name]:
         given, messages = {"preds": SCORES, "target": IDS, name: wrong}, set()
         for way in (metric.update, metric, metrics.update, metrics, functional.mrr, new.update):
-            with named(wrong), pytest.raises((ValueError, TypeError), match=f"`{name}`") as raised:
+            with (
+                with_case_in_error(wrong),
+                pytest.raises((ValueError, TypeError), match=f"`{name}`") as raised,
+            ):
                 way(**given)
             messages.add(str(raised.value))
             assert same(state(metric), before)
@@ -226,7 +231,10 @@ def test_missing_values_are_named(missing: str | None) -> None:
     for form in (list, "object", "string", "category"):
         groups = names if form is list else pd.Series(names, dtype=form)
         for read in (lambda x: grouped.update(SCORES, IDS, groups=x), GroupLabels.from_values):
-            with named(form), pytest.raises(ValueError, match=rf"`(groups|values)` {says}2"):
+            with (
+                with_case_in_error(form),
+                pytest.raises(ValueError, match=rf"`(groups|values)` {says}2"),
+            ):
                 read(groups)
     with pytest.raises(ValueError, match=f"`groups` {says}2"):
         numbered.update(SCORES, IDS, groups=integers)

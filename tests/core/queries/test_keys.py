@@ -15,9 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from nextloc_metrics.core.queries.hashing import hash_texts
-from nextloc_metrics.core.queries.keys import key_of, keys_of_texts, read_keys
-from strategies import examples
+from inner import hash_texts, key_of, keys_of_integers, keys_of_texts, read_keys
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    Grouped,
+    Ranking,
+    RankingCollection,
+)
+from strategies import examples, updated
 
 WORD, FAR = 1 << 64, 1 << 62
 
@@ -242,3 +248,137 @@ def test_each_bit_changes_each_bit_of_half_the_hashes(length: int) -> None:
     changed = np.stack([hashes_of(rows ^ flip) for flip in flips]) ^ hashes_of(rows)
     shares = np.stack([(changed >> np.uint64(bit) & np.uint64(1)).mean(1) for bit in range(64)])
     assert abs(shares - 0.5).max() < 5 * 0.5 / (len(rows) // 2) ** 0.5
+
+
+FAR = 1 << 62
+
+
+def test_keys_of_integers_and_text() -> None:
+    """Small integers are themselves; others, and text, lie from 2^62, apart from each other."""
+    small = [0, 1, -1, FAR - 1, -FAR]
+    assert (
+        [key_of(str(x)) for x in small] == small == keys_of_integers(torch.tensor(small)).tolist()
+    )
+    far = [FAR, -FAR - 1, 2**63 - 1, -(2**63)]
+    wide = [2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**40]
+    texts = ["01", "1.0", " 1", "1 ", "+1", "-0", "\u0661", "1\n", "", "ann", "0x1", "1e3"]
+    keys = [key_of(x) for x in [*map(str, far + wide), *texts]]
+    assert len(set(keys)) == len(keys)
+    assert all(FAR <= key < 2**63 for key in keys)
+    assert keys_of_integers(torch.tensor(far)).tolist() == keys[: len(far)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.tensor(x, dtype=torch.uint64),
+        lambda x: np.array(x, dtype=np.uint64),
+        lambda x: x,
+        lambda x: np.array(x, dtype=object),
+        lambda x: [str(one) for one in x],
+        lambda x: pytest.importorskip("pandas").Series(x, dtype="uint64"),
+        lambda x: pytest.importorskip("polars").Series(
+            x, dtype=pytest.importorskip("polars").UInt64
+        ),
+    ],
+    ids=["tensor", "array", "list", "objects", "text", "pandas", "polars"],
+)
+def test_cells_of_64_bits_have_one_key_at_every_door(make: Any) -> None:
+    """S2 cells are unsigned; so many are above 2^63, where a signed integer ends."""
+    cells = [9923255283399360512, 1153277837650709504, 5221365743137718272, 5]
+    expected = [key_of(str(cell)) for cell in cells]
+    keys, names = read_keys("groups", make(cells))
+    assert keys.tolist() == expected
+    assert names == {key_of(str(x)): str(x) for x in cells if x >= FAR}
+    grouped = updated(Grouped(MRR()), torch.eye(4), torch.arange(4), groups=make(cells))
+    assert grouped.compute().shape == (4,)
+    assert grouped.groups.tolist() == sorted(expected)
+    table = RankingCollection({"m": grouped}).table().records
+    assert [row["metric"] for row in table] == [
+        *("m, 5", "m, 1153277837650709504", "m, 5221365743137718272", "m, 9923255283399360512")
+    ]
+
+
+def test_cells_of_sequences_are_read_in_their_shape() -> None:
+    """Groups [N, T] of unsigned integers, and [N] for queries [N, T]."""
+    cells = np.array([[2**63 + 1, 5], [5, 2**63 + 1]], dtype=np.uint64)
+    scores, target = torch.eye(4).reshape(2, 2, 4), torch.tensor([[0, 1], [0, 0]])
+    by_query = updated(Grouped(AccuracyAtK(1)), scores, target, groups=cells)
+    assert by_query.num_queries.tolist() == [2, 2]
+    assert by_query.groups.tolist() == sorted([5, key_of(str(2**63 + 1))])
+    by_row = updated(Grouped(AccuracyAtK(1)), scores, target, groups=["a", "b"])
+    names = [by_row.key_names[key] for key in by_row.groups.tolist()]
+    assert dict(zip(names, by_row.compute().tolist(), strict=True)) == {"a": 1, "b": 0}
+
+
+WRONG: list[Any] = [
+    [0.0, 1.0],
+    torch.tensor([0.0, 1.0]),
+    torch.tensor([0, 1], dtype=torch.float16),
+    [True, False],
+    torch.tensor([True, False]),
+    np.array([True, False]),
+    [None, "a"],
+    [None, 1],
+    [float("nan"), "a"],
+    [True, "a"],
+    ["a", 1],
+    [1.5, 2**70],
+    [b"a", b"b"],
+]
+
+
+@pytest.mark.parametrize("groups", WRONG, ids=repr)
+@pytest.mark.parametrize("named", [False, True])
+def test_what_is_no_key_is_refused_and_changes_nothing(groups: Any, named: bool) -> None:
+    """Floats, booleans and missing values, alone, in a collection, and in a ranking."""
+    lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
+    by = "user" if named else None
+    alone = updated(Grouped(MRR(), by=by), lists, target, groups=["x", "y"])
+    metrics = RankingCollection({"m": MRR(), "g": alone.clone()})
+    given = {"user": groups} if named else groups
+    before = alone.state.clone()
+    ways = [
+        lambda: alone.update(lists, target, groups=given),
+        lambda: alone(lists, target, groups=given),
+        lambda: metrics.update(lists, target, groups=given),
+        lambda: metrics(lists, target, groups=given),
+        lambda: alone.update(Ranking.from_lists(lists, target).with_groups(given)),
+    ]
+    for way in ways:
+        with pytest.raises((TypeError, ValueError), match="`groups` must"):
+            way()
+    assert torch.equal(alone.state, before)
+    assert torch.equal(metrics["g"].state, before)
+    assert metrics["m"].num_queries == 0
+    assert sorted(alone.key_names.values()) == ["x", "y"]
+
+
+def test_the_group_of_a_skipped_query_is_not_read() -> None:
+    """Neither its key nor its name is kept."""
+    lists, target = torch.tensor([[0, 1], [1, 0], [0, 1]]), torch.tensor([0, 0, -100])
+    grouped = Grouped(MRR(ignore_index=-100))
+    grouped.update(lists, target, torch.tensor([True, False, True]), ["a", "b", "c"])
+    assert grouped.groups.tolist() == [key_of("a")]
+    assert grouped.key_names == {key_of("a"): "a"}
+    grouped.update(lists, target, torch.tensor([False] * 3), ["d", "e", "f"])
+    assert grouped.compute().tolist() == [1]
+
+
+def test_two_names_of_one_key_are_an_error() -> None:
+    """In one batch, in two, and of two metrics; the state stays."""
+    lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
+    a, b = "location of Anna", "bo224151UQVS5hOa"  # of equal hashes
+    assert key_of(a) == key_of(b)
+    grouped = updated(Grouped(MRR()), lists, target, groups=[a, "c"])
+    other = updated(Grouped(MRR()), lists, target, groups=[b, "c"])
+    before = grouped.state.clone()
+    for way in (
+        lambda: Grouped(MRR()).update(lists, target, groups=[a, b]),
+        lambda: grouped.update(lists, target, groups=[b, "c"]),
+        lambda: grouped.merge_state(other),
+    ):
+        with pytest.raises(ValueError, match=f"must have different keys, got '{a}' and '{b}'"):
+            way()
+    assert torch.equal(grouped.state, before)
+    assert grouped.update_count == 1

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import torch
 
+from inner import new_file, write_groups_of
 from nextloc_metrics import MRR, plotting, report
-from nextloc_metrics.core.new_file import new_file
 from nextloc_metrics.integrations.libcity import ExactEvaluator
-from nextloc_metrics.report.evaluation import write_groups
 
 GROUPS = {"user": [f"user {number}" for number in range(400)]}
 
@@ -36,8 +35,8 @@ def save_result(path: Path) -> None:
 #: all that writes a file, by the ending of its name
 WRITERS: dict[str, Callable[[Path], Any]] = {
     ".npz": lambda path: evaluation().save(path, force=True),
-    ".csv": lambda path: write_groups(evaluation()._counted, path, force=True),
-    ".parquet": lambda path: write_groups(evaluation()._counted, path, force=True),
+    ".csv": lambda path: write_groups_of(evaluation(), path, force=True),
+    ".parquet": lambda path: write_groups_of(evaluation(), path, force=True),
     ".png": lambda path: plotting.save(MRR().plot(0.5)[0], path),
     ".json": save_result,
 }
@@ -96,10 +95,10 @@ def test_a_file_of_groups_says_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without pyarrow the error names the extra, and no file is made."""
-    counted = evaluation()._counted
+    found = evaluation()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match="need pyarrow; install the extra `cli`"):
-        write_groups(counted, tmp_path / "a.parquet")
+        write_groups_of(found, tmp_path / "a.parquet")
     assert not list(tmp_path.iterdir())
 
 

@@ -24,7 +24,6 @@ from nextloc_metrics import (
     RankingMetric,
 )
 from nextloc_metrics.base import Needs, Queries, Record
-from nextloc_metrics.core.queries.batch import Batch
 
 SCORES = tensor([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])
 TARGET, USER = tensor([0, 0, 0, 0]), tensor([0, 0, 1, 1])
@@ -38,7 +37,7 @@ class Margin(Record):
     lead: Tensor  #: floating `[N]`
 
     @classmethod
-    def read(cls, batch: Batch, needs: Needs) -> Margin:
+    def read(cls, batch: Any, needs: Needs) -> Margin:
         """Subtract the two highest scores of every query."""
         first, second = batch.preds.flatten(0, -2).topk(2).values.unbind(1)
         counted = torch.ones_like(first, dtype=torch.bool)

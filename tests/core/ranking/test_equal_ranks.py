@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from inner import FEWEST_SCORES, exact
+from metric_entries import RANKING_CASES
+from metric_tester import Case
 from nextloc_metrics import (
     F1AtK,
     Grouped,
@@ -25,18 +28,7 @@ from nextloc_metrics import (
     RecallAtK,
     recommendation_metrics,
 )
-from nextloc_metrics.core.means import exact
-from nextloc_metrics.core.ranking.distinct import FEWEST_SCORES
-from strategies import (
-    DIRTY,
-    RANKING_CASES,
-    Case,
-    examples,
-    graded_relevant,
-    id_lists,
-    one_relevant,
-    several_relevant,
-)
+from strategies import DIRTY, examples, graded_relevant, id_lists, one_relevant, several_relevant
 
 ACTIONS = "skip", "neg", "pos"
 K = 10
@@ -73,7 +65,7 @@ class Even(RankingMetric):
 def collected(actions: tuple[str, ...]) -> RankingCollection:
     """All metrics of ranks, with each way to score an empty target."""
     cases = [
-        Case(case.name, {**case.options, "empty_target_action": action})
+        Case(case.entry, {**case.options, "empty_target_action": action})
         for case in RANKING_CASES
         for action in actions
     ]

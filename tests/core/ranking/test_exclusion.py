@@ -14,7 +14,7 @@ from strategies import dirty_scores
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
-def counted(row: list[float], excluded: set[int], j: int) -> tuple[int, int]:
+def counts_by_loop(row: list[float], excluded: set[int], j: int) -> tuple[int, int]:
     """Count candidates above and tied with candidate j without those excluded; NaN is above."""
     left = [x for i, x in enumerate(row) if i not in excluded]
     return sum(not x <= row[j] for x in left), sum(x == row[j] for x in left)
@@ -50,7 +50,7 @@ def test_scores_are_counted_as_if_candidates_were_deleted(
         gone = set(excluded[i].tolist()) - {-1}
         for j, id in enumerate(ranking.relevant[i].tolist()):
             if row[id] > float("-inf"):
-                expected = counted(row, gone, id)
+                expected = counts_by_loop(row, gone, id)
                 assert (int(ranking.above[i, j]), int(ranking.tied[i, j])) == expected
             else:
                 assert int(ranking.above[i, j]) == 1 << 62
@@ -60,11 +60,9 @@ def test_scores_are_counted_as_if_candidates_were_deleted(
 
 def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result does not depend on the number of rows that are copied at once."""
-    from nextloc_metrics.core.ranking import forms
-
     scores, target, excluded = batch(torch.float32)
     expected = Ranking.from_scores(scores, target, exclude=excluded, top=3)
-    monkeypatch.setattr(forms, "_COPIED_BYTES", 4 * 41 * 5)
+    monkeypatch.setattr("nextloc_metrics.core.ranking.forms._COPIED_BYTES", 4 * 41 * 5)
     ranking = Ranking.from_scores(scores, target, exclude=excluded, top=3)
     for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant"):
         assert torch.equal(getattr(ranking, name), getattr(expected, name))

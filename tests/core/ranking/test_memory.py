@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conftest import ON_THE_CPU, threads_allowed
+from inner import reference, weights
 from nextloc_metrics import (
     NDCGAtK,
     Ranking,
@@ -22,8 +23,6 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.core.backends import reference
-from nextloc_metrics.core.scoring import weights
 
 
 @cache

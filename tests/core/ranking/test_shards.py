@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nextloc_metrics import report
-from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report import Evaluation
 
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
 

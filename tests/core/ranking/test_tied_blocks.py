@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from nextloc_metrics import Ranking, scoring
-from nextloc_metrics.core.queries.record import Queries
+from nextloc_metrics.base import Queries
 
 Score = Callable[[Ranking], Tensor]
 
@@ -27,7 +27,9 @@ SCORES: dict[str, Score] = {
 BY_SCORE = pytest.mark.parametrize("name", SCORES)
 
 
-def blocks(above: Tensor, tied: Tensor, relevant: Tensor, width: int | None = None) -> Ranking:
+def ranking_of_blocks(
+    above: Tensor, tied: Tensor, relevant: Tensor, width: int | None = None
+) -> Ranking:
     """Queries whose relevant locations are all in one block, in as many columns or more."""
     width = width or int(relevant.max())
     column = torch.arange(width)
@@ -51,7 +53,7 @@ def some_blocks(number: int, width: int | None = None) -> Ranking:
     tied = (10 ** (1 + 4 * length)).long()
     relevant = (tied * share**4).long().clamp(1, 500)
     above = torch.randint(0, 2000, (number,), generator=generator)
-    return blocks(above, tied, relevant, width)
+    return ranking_of_blocks(above, tied, relevant, width)
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
@@ -78,8 +80,8 @@ def peak_bytes(work: Callable[[], object]) -> int:
 def test_a_long_block_takes_little_memory(name: str, queries: int, relevant: int) -> None:
     """At most four megabytes, however many queries there are, tied candidates, and relevant."""
     full = torch.full((queries,), relevant)
-    SCORES[name](blocks(full[:2], full[:2] + 1000, full[:2]))  # makes the tables
-    ranking = blocks(torch.zeros_like(full), torch.full_like(full, 100_000), full)
+    SCORES[name](ranking_of_blocks(full[:2], full[:2] + 1000, full[:2]))  # makes the tables
+    ranking = ranking_of_blocks(torch.zeros_like(full), torch.full_like(full, 100_000), full)
     assert peak_bytes(lambda: SCORES[name](ranking)) < 4_000_000
 
 

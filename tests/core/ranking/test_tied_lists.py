@@ -17,9 +17,8 @@ from nextloc_metrics import (
     RankingCollection,
     RecallAtK,
     recommendation_metrics,
+    report,
 )
-from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.queries.batch import Batch
 
 LOCATIONS = 12
 COUNTS = torch.tensor([9, 5, 5, 4, 3, 3, 2, 2, 1, 1, 0, 0])
@@ -68,10 +67,9 @@ def test_equal_to_scores(drawn, excludes, first_ranks_only):
     lists = lists.masked_fill(falling == -torch.inf, -1)
     options = {"exclude": excluded, "exempt_target": True} if excludes else {}
     values = []
-    for preds, beside in ((scores, None), (lists, falling)):
+    for preds in (scores, report.ScoredLists(lists, falling)):
         collection = metrics(target.ndim == 2, first_ranks_only)
-        plan = Plan([*collection.members()])
-        plan.update(Batch(preds, target, scores=beside, **options), count=True)
+        collection.update(preds, target, **options)
         values.append(collection.compute())
     assert values[0].keys() == values[1].keys()
     for name, value in values[0].items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -12,15 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-import oracle
 import strategies
+from metric_entries import FORMULAS, case_of, score_of
+from metric_tester import Case, Entry
 from nextloc_metrics import Ranking, functional, scoring
+from oracles import ranks
 from strategies import (
-    BLOCK_CASES,
     DIRTY,
-    RANK_CASES,
-    RANKING_CASES,
-    Case,
     examples,
     graded_relevant,
     id_lists,
@@ -31,20 +28,28 @@ from strategies import (
     several_relevant,
 )
 
-NAMES = ("AccuracyAtK", "MRR", "NDCGAtK", "MAPAtK", "PrecisionAtK", "RecallAtK", "F1AtK")
-SCORES: dict[str, Any] = dict(zip(NAMES, strategies.SCORES[1:], strict=True))
+SCORES: dict[str, Any] = {
+    entry.name: score for entry, score in zip(FORMULAS, strategies.SCORES[1:], strict=True)
+}
+# what is no option of the score itself
+OF_THE_METRIC = ("k", "ties", "empty_target_action", "ignore_index")
+
+
+def own_options(entry: Entry) -> list[dict[str, Any]]:
+    """Each set of options of the score, beside its cut-off."""
+    own = [
+        {name: value for name, value in case.options.items() if name not in OF_THE_METRIC}
+        for case in entry.cases
+    ]
+    return [one for place, one in enumerate(own) if one not in own[:place]]
+
+
 # Per-query scores with all their options, ties apart.
 SCORE_CASES = [
-    *(Case(name, {"k": k}) for name in SCORES for k in (1, 3, 8)),
-    Case("MRR", {"k": None}),
-    *(Case("NDCGAtK", {"k": k, "gain": "exponential"}) for k in (2, 8)),
-    *(Case("NDCGAtK", {"k": k, "ideal": "full"}) for k in (2, 8)),
-    *(Case("MAPAtK", {"k": k, "normalizer": "relevant"}) for k in (2, 8)),
-    *(Case("PrecisionAtK", {"k": k, "denominator": "retrieved"}) for k in (2, 8)),
-    *(Case("RecallAtK", {"k": k, "normalized": True}) for k in (2, 8)),
-    *(Case("RecallAtK", {"k": k, "weighted": True}) for k in (2, 8)),
-    *(Case("RecallAtK", {"k": k, "weighted": True, "normalized": True}) for k in (2, 8)),
-]
+    *(Case(entry, {"k": k, **own})
+      for entry in FORMULAS for own in own_options(entry) for k in ((2, 8) if own else (1, 3, 8))),
+    case_of("MRR", k=None),
+]  # fmt: skip
 TIES = ["expected", "optimistic", "pessimistic"]
 
 
@@ -57,7 +62,7 @@ def from_batch(preds: Tensor, target: Tensor, **kwargs: Any) -> Ranking:
 def check_scores(preds: Tensor, target: Tensor, *, brute: bool) -> None:
     """Every score of every query under every tie policy equals the oracle's to 1e-9."""
     plain, with_first_places = from_batch(preds, target), from_batch(preds, target, top=8)
-    queries = oracle.queries(preds, target)
+    queries = ranks.queries(preds, target)
     for ties in TIES:
         for case in SCORE_CASES:
             ranking = with_first_places if "denominator" in case.options else plain
@@ -68,8 +73,8 @@ def check_scores(preds: Tensor, target: Tensor, *, brute: bool) -> None:
             for query, value in zip(queries, got.tolist(), strict=True):
                 assert query is not None
                 if query.n:
-                    expected = oracle.score(
-                        case.name, query, brute=brute, ties=ties, **case.options
+                    expected = score_of(case.name).of_query(
+                        query, brute=brute, ties=ties, **case.options
                     )
                     assert value == pytest.approx(expected, abs=1e-9), (str(case), ties, query)
 
@@ -124,14 +129,14 @@ def test_the_two_ways_of_the_oracle_agree() -> None:
     for _ in range(8):
         preds = torch.randint(3, (1, 6)).float()
         relevance = torch.randint(-1, 3, (1, 6)).clamp(min=0).float()
-        (query,) = oracle.queries(preds, relevance)
+        (query,) = ranks.queries(preds, relevance)
         assert query is not None
         if not query.n:
             continue
         for case in SCORE_CASES:
             for ties in TIES:
-                by_orders = oracle.enumerated(case.name, query, ties=ties, **case.options)
-                by_places = oracle.walked(case.name, query, ties=ties, **case.options)
+                by_orders = score_of(case.name).enumerated(query, ties, **case.options)
+                by_places = score_of(case.name).walked(query, ties, **case.options)
                 assert by_orders == pytest.approx(by_places, abs=1e-12), (str(case), ties, query)
 
 
@@ -140,47 +145,9 @@ def test_hits_are_those_within_k(batch: tuple[Tensor, Tensor], k: int) -> None:
     """The expected number of relevant ones within the first k places."""
     preds, relevant = batch
     got = scoring.hits(Ranking.from_scores(preds, relevant), k).tolist()
-    for query, hits in zip(oracle.queries(preds, relevant), got, strict=True):
+    for query, hits in zip(ranks.queries(preds, relevant), got, strict=True):
         assert query is not None
-        assert hits == pytest.approx(oracle.walk(query, k).hits, abs=1e-9)
-
-
-TARGETS = ("ids", "padded", "bool", "graded", "lists")
-
-
-@pytest.mark.parametrize(
-    ("case", "form"),
-    [
-        *((case, TARGETS[(i + j) % 5]) for i, case in enumerate(RANKING_CASES) for j in (0, 2)),
-        *itertools.product([*BLOCK_CASES, *RANK_CASES], ("graded", "lists")),
-    ],
-    ids=str,
-)
-def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
-    """The value of every metric class over three batches, with empty and masked queries."""
-    metric = case.make()
-    seen: list[oracle.Query | None] = []
-    for _ in range(3):
-        preds = torch.randint(4, (7, 6)).float()
-        relevant = torch.rand(7, 6) < 0.3
-        mask = torch.rand(7) < 0.8
-        target = {
-            "ids": torch.randint(6, (7,)),
-            "padded": padded_ids(relevant),
-            "bool": relevant,
-            "graded": relevant * torch.randint(1, 4, (7, 6)).float(),
-            "lists": padded_ids(relevant),
-        }[form]
-        if form == "lists":
-            preds = torch.randint(6, (7, 4))
-            preds[1, 2:] = -1
-            preds[2] = -1
-        metric.update(preds, target, mask=mask)
-        seen += oracle.queries(preds, target, mask)
-    options = dict(case.options)
-    assert metric.compute().item() == pytest.approx(
-        oracle.value(case.name, seen, **options), abs=1e-6
-    )
+        assert hits == pytest.approx(ranks.walk(query, k).hits, abs=1e-9)
 
 
 @given(graded_relevant(DIRTY), st.data())
@@ -190,7 +157,7 @@ def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataO
     n, c = preds.shape
     ignored = data.draw(st.integers(0, c - 1))
     mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
-    queries = oracle.queries(preds, relevance, mask, ignored)
+    queries = ranks.queries(preds, relevance, mask, ignored)
     for empty in ("skip", "neg", "pos"):
         got = functional.ndcg_at_k(
             preds,
@@ -202,7 +169,7 @@ def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataO
             reduction="none",
         )
         expected = [
-            oracle.score("NDCGAtK", query, k=3, empty_target_action=empty) for query in queries
+            score_of("NDCGAtK").of_query(query, k=3, empty_target_action=empty) for query in queries
         ]
         assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nextloc_metrics import Ranking, scoring
-from nextloc_metrics.core.queries.record import Queries
+from nextloc_metrics.base import Queries
 
 mpmath = pytest.importorskip("mpmath", reason="a sum of millions of terms needs fifty digits")
 TABLE = 131_072  #: the last rank that is looked up
@@ -67,7 +67,7 @@ def discount(x: int) -> Any:
         return total * mpmath.log(2)
 
 
-def block(above: int, tied: int, num_candidates: int | None) -> Ranking:
+def ranking_of_block(above: int, tied: int, num_candidates: int | None) -> Ranking:
     """One query, and one relevant location in a block."""
     column = torch.tensor([[0]])
     return Ranking(
@@ -88,7 +88,7 @@ def test_scores_beyond_the_tables(above: int, tied: int, cut: int) -> None:
     """Reciprocal rank, AP and NDCG of one relevant location, cut within its block or behind."""
     end = max(above + 1, above + tied - cut)
     k = end if cut else above + tied
-    ranking = block(above, tied, above + tied if above % 2 else None)
+    ranking = ranking_of_block(above, tied, above + tied if above % 2 else None)
     with mpmath.workdps(50):
         reciprocal = (harmonic(end) - harmonic(above)) / tied
         discounted = (discount(end) - discount(above)) / tied
@@ -109,7 +109,7 @@ def test_scores_beyond_the_tables(above: int, tied: int, cut: int) -> None:
 @pytest.mark.parametrize("relevant", [TABLE, TABLE + 1, 300_000])
 def test_an_ideal_beyond_the_tables(relevant: int) -> None:
     """The discounts of the best order, added one by one, for one location at rank 1 of many."""
-    ranking = block(0, 1, None)
+    ranking = ranking_of_block(0, 1, None)
     ranking = dataclasses.replace(
         ranking, num_relevant=torch.tensor([relevant]), most_relevant=relevant
     )

@@ -14,6 +14,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from inner import formulas
+from metric_entries import RANKING_CASES
+from metric_tester import Case
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -27,11 +30,10 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.core.scoring import formulas
-from strategies import RANKING_CASES, Case, same
+from strategies import same
 
 
-def make(case: Case) -> RankingMetric:
+def metric_of(case: Case) -> RankingMetric:
     """The metric of a case, whose state is that of its scores alone."""
     metric = case.make()
     assert isinstance(metric, RankingMetric)
@@ -90,7 +92,7 @@ def test_the_default_dtype_and_device_change_nothing(relevant: int) -> None:
 @pytest.mark.usefixtures("each_backend")
 def test_no_batch_outlives_its_update() -> None:
     """Without the help of the collector of cycles."""
-    made = [metric for case in RANKING_CASES if (metric := make(case)).needs.top == 0]
+    made = [metric for case in RANKING_CASES if (metric := metric_of(case)).needs.top == 0]
     metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     generator = torch.Generator().manual_seed(0)
     ranking = Ranking.from_scores(
@@ -132,7 +134,7 @@ LINE = re.compile(
 )
 
 
-def as_said(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
+def by_its_text(line: str) -> Callable[[tuple[int, ...], list[float], int], float]:
     """Return what a formula's line says, of the ranks, the gains and the length of the list."""
     found = LINE.fullmatch(line)
     assert found, line
@@ -197,7 +199,7 @@ def test_a_formula_says_what_it_computes(
         if k is None and over not in ("1", "n"):
             continue
         formula = scoring.Formula(weight, k, of, over, gain)
-        score = as_said(str(formula))
+        score = by_its_text(str(formula))
         wanted = sum(number * score(ranks, gains, 5) for ranks, number in RANKS.items()) / 720
         ranking = Ranking.from_scores(
             torch.tensor([TIED]).double(), torch.tensor([grades]).double(), top=formula.needs.top
@@ -221,3 +223,50 @@ def test_a_sum_of_precisions_is_of_harmonic_weights(target: Tensor) -> None:
     with pytest.raises(ValueError, match=r"`weight` must be 'harmonic' for `of='precision'`, got"):
         metric.update(torch.tensor([[0.1, 0.5, 0.5]]), target)
     assert metric.num_queries == 0
+
+
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize(
+    ("above", "tied", "relevant", "k"),
+    [
+        (0, 256, 2, None),
+        (0, 257, 2, None),
+        (3, 301, 5, None),
+        (7, 3000, 2, 2000),
+        (300, 2999, 3, 900),
+        (0, 257, 257, None),
+        (0, 259, 3, 256),
+        (4, 300, 2, 260),
+        (4, 300, 2, 261),
+        (2, 300, 43, None),
+        (2, 300, 44, None),
+        (0, 400, 390, 200),
+        (1, 5000, 60, 4999),
+        (0, 100_000, 2, 99_990),
+    ],
+)
+def test_the_first_of_several_in_a_long_block_of_ties(
+    above: int,
+    tied: int,
+    relevant: int,
+    k: int | None,
+    looks: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The expectation of 1 / rank in exact integers, also where nothing may read a value."""
+    monkeypatch.setattr(formulas, "must_not_sync", lambda _: not looks)
+    scores = torch.zeros(2, above + tied)
+    scores[:, :above] = 1.0
+    target = torch.arange(above, above + relevant).repeat(2, 1)
+    target[1, 1:] = -1  # another query, of one relevant location
+    ranking = Ranking.from_scores(scores, target)
+    ways, expected = math.comb(tied - 1, relevant - 1), 0
+    for q in range(1, tied - relevant + 2):
+        if k is None or above + q <= k:
+            expected += (ways << 200) // (above + q)
+        ways = ways * (tied - q - relevant + 1) // max(1, tied - q)
+    expected //= math.comb(tied, relevant)
+    first, single = scoring.reciprocal_rank(ranking, k).tolist()
+    assert abs(first - expected / (1 << 200)) < 2e-13
+    places = range(above + 1, min(above + tied, k or above + tied) + 1)
+    assert abs(single - math.fsum(1 / place for place in places) / tied) < 2e-13

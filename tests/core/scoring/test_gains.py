@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from metric_entries import CLASSES, RANKING_CASES
+from metric_tester import Case
 from nextloc_metrics import (
     DecileNDCG,
     Grouped,
@@ -22,7 +24,6 @@ from nextloc_metrics import (
     RankingMetric,
     scoring,
 )
-from strategies import CLASSES, RANKING_CASES, Case
 
 Grades = list[float]
 

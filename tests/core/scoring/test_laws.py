@@ -12,29 +12,17 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
-from torchmetrics import Metric
 
+from metric_entries import BLOCK_CASES, CLASSES, FAMILIES, PROBABILITY_CASES, RANKING_CASES, case_of
+from metric_tester import LOCATIONS, Case
 from nextloc_metrics import (
-    MRR,
-    AccuracyAtK,
-    MAPAtK,
-    NDCGAtK,
-    PrecisionAtK,
     Ranking,
     RankingCollection,
-    RecallAtK,
     scoring,
 )
 from strategies import (
-    BLOCK_CASES,
-    CLASSES,
     DIRTY,
-    FAMILIES,
-    LOCATIONS,
-    PROBABILITY_CASES,
-    RANKING_CASES,
     SCORES,
-    Case,
     batch,
     examples,
     graded_relevant,
@@ -61,16 +49,16 @@ for_each_metric = examples(2)
 
 
 @functools.cache
-def collected(names: tuple[str, ...]) -> RankingCollection:
+def collection_of(names: tuple[str, ...]) -> RankingCollection:
     """The metrics of a table, which are made once."""
     cases = {str(case): case for case in [*LAW_CASES, *map(one_f1, range(1, 13))]}
     return RankingCollection({str(i): cases[name].make() for i, name in enumerate(names)})
 
 
-def fed(cases: list[Case], preds: Tensor, target: Tensor) -> list[Any]:
+def updated_with(cases: list[Case], preds: Tensor, target: Tensor) -> list[Any]:
     """Each metric of a table after one update, the batch ranked once to save time."""
     form = Ranking.from_scores if preds.is_floating_point() else Ranking.from_lists
-    metrics = collected(tuple(map(str, cases)))
+    metrics = collection_of(tuple(map(str, cases)))
     metrics.reset()
     metrics.update(form(preds, target, top=8, length=True))
     return list(metrics.values())
@@ -78,17 +66,17 @@ def fed(cases: list[Case], preds: Tensor, target: Tensor) -> list[Any]:
 
 def states(cases: list[Case], preds: Tensor, target: Tensor) -> list[dict[str, Tensor]]:
     """What each metric of a table has accumulated after one update."""
-    return [state(metric) for metric in fed(cases, preds, target)]
+    return [state(metric) for metric in updated_with(cases, preds, target)]
 
 
 def values(cases: list[Case], preds: Tensor, target: Tensor) -> list[float]:
     """The value of each metric of a table after one update."""
-    return [metric.compute().item() for metric in fed(cases, preds, target)]
+    return [metric.compute().item() for metric in updated_with(cases, preds, target)]
 
 
 def one_f1(locations: int) -> Case:
     """`LocationF1` apart: only it cares which of two equal scores has which id."""
-    return Case("LocationF1", {"num_locations": locations})
+    return case_of("LocationF1", num_locations=locations)
 
 
 # Only the order of the scores matters ------------------------------------------------------------
@@ -214,24 +202,6 @@ def test_an_empty_batch_changes_nothing(case: Case) -> None:
 # Within and between scores -----------------------------------------------------------------------
 
 
-@given(graded_relevant(DIRTY))
-def test_scores_never_fall_with_k(batch: tuple[Tensor, Tensor]) -> None:
-    """A longer look never finds less: scores whose divisor does not grow with k."""
-    ranking = Ranking.from_scores(*batch)
-    has_some = ranking.num_relevant > 0
-    rising: dict[str, Any] = {
-        "hits": lambda k: scoring.hits(ranking, k),
-        "accuracy": lambda k: scoring.accuracy(ranking, k),
-        "reciprocal rank": lambda k: scoring.reciprocal_rank(ranking, k),
-        "recall": lambda k: scoring.recall(ranking, k),
-        "full ndcg": lambda k: scoring.ndcg(ranking, k, "linear", "full"),
-        "ap over n": lambda k: scoring.average_precision(ranking, k, "relevant"),
-    }
-    for name, score in rising.items():
-        values = torch.stack([score(k)[has_some] for k in KS])
-        assert (values.diff(dim=0) >= -1e-12).all(), name
-
-
 @over_all_metrics
 @given(graded_relevant(DIRTY))
 def test_scores_are_fractions(batch: tuple[Tensor, Tensor]) -> None:
@@ -293,37 +263,6 @@ def test_optimists_exceed_expectation_and_pessimists_fall_below(
             expected = scoring.ndcg(ranking, k, gain)
             assert (scoring.ndcg(best, k, gain) >= expected - 1e-12).all()
             assert (scoring.ndcg(worst, k, gain) <= expected + 1e-12).all()
-
-
-@over_all_metrics
-@given(one_relevant(DIRTY))
-def test_one_relevant_location_makes_metrics_equal(batch: tuple[Tensor, Tensor]) -> None:
-    """MAP@k is MRR@k and recall is accuracy, bit for bit, on any ties."""
-    for k in (1, 3, 8):
-        for ties in ("expected", "optimistic", "pessimistic"):
-            pairs: list[tuple[Metric, Metric]] = [
-                (MAPAtK(k, ties=ties), MRR(k, ties=ties)),
-                (RecallAtK(k, ties=ties), AccuracyAtK(k, ties=ties)),
-                (RecallAtK(k, normalized=True, ties=ties), AccuracyAtK(k, ties=ties)),
-            ]
-            for one, other in pairs:
-                assert same(state(updated(one, *batch)), state(updated(other, *batch)))
-                assert same(one.compute(), other.compute())
-
-
-@given(one_relevant(DIRTY))
-def test_the_order_of_metrics_of_one_relevant_location(batch: tuple[Tensor, Tensor]) -> None:
-    """Acc@1 <= MRR@k <= NDCG@k <= Acc@k, and at k = 1 all four are one."""
-    ranking = Ranking.from_scores(*batch)
-    first = scoring.accuracy(ranking, 1)
-    for k in KS:
-        mrr, ndcg = scoring.reciprocal_rank(ranking, k), scoring.ndcg(ranking, k)
-        assert (first <= mrr + 1e-12).all()
-        assert (mrr <= ndcg + 1e-12).all()
-        assert (ndcg <= scoring.accuracy(ranking, k) + 1e-12).all()
-    at_1: list[Metric] = [AccuracyAtK(1), MRR(1), NDCGAtK(1), MAPAtK(1), PrecisionAtK(1)]
-    values = [updated(metric, *batch).compute() for metric in at_1]
-    assert all(same(values[0], value) for value in values)
 
 
 # Forms of the same batch -------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inner import engine_of
 from nextloc_metrics import report
-from nextloc_metrics.report.engines import engine_of
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

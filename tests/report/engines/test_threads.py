@@ -11,7 +11,6 @@ import torch
 
 from conftest import threads_allowed
 from nextloc_metrics import report
-from nextloc_metrics.core.queries.batch import Batch
 from nextloc_metrics.report.engines import partition
 from nextloc_metrics.report.engines.processes import run
 
@@ -29,7 +28,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     update = report.Evaluator.update
 
-    def spy(evaluator: report.Evaluator, batch: Batch) -> None:
+    def spy(evaluator: report.Evaluator, batch: Any) -> None:
         found.append(torch.get_num_threads())
         update(evaluator, batch)
 
@@ -58,7 +57,7 @@ def test_a_command_uses_one_thread(name: str, seen: list[int], tmp_path: Path) -
     pytest.importorskip("pyarrow")
     from click.testing import CliRunner
 
-    from nextloc_metrics.cli.commands import main
+    from command import main
 
     path, judged = tmp_path / name, tmp_path / "qrels"
     written = "q Q0 7 1 2.0 me\n" if ".run" in name else 'preds,target\n"[7, 3]",3\n'

@@ -14,9 +14,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -391,7 +391,7 @@ def test_excluded_ids_beyond_scores_are_refused() -> None:
         report.evaluate(report.Source(scores, truth=truth, query="u"), exclude="seen", k=1)
 
 
-def compared(*files: str) -> Any:
+def values_compared(*files: str) -> Any:
     """What the command prints of two models."""
     shown = CliRunner().invoke(main, ["compare", *files, "--k", "1", "--format", "json"])
     assert not shown.exception, shown.output
@@ -408,7 +408,7 @@ def test_saved_tensors_are_read_and_compared() -> None:
     assert found.target.tolist() == target.tolist()
     assert [*found.groups["user"]] == (target % 2).tolist()
     expected = report.compare({"a.pt": scores[0], "b.pt": scores[1]}, target, k=1)
-    assert compared("a.pt", "b.pt") == expected.values
+    assert values_compared("a.pt", "b.pt") == expected.values
     torch.save(scores[0], "alone.pth")
     np.save("target.npy", target.numpy())
     assert torch.equal(report.read(report.Source("alone.pth", truth="target.npy")).target, target)
@@ -425,7 +425,7 @@ def test_predictions_of_libcity_are_read_and_compared() -> None:
     found = report.read("a.json", groups=["uid"])
     assert (found.target.tolist(), found.preds.tolist()) == ([3, 4], [[3, 4], [3, 4]])
     assert [*map(str, found.groups["uid"])] == ["7", "8"]
-    values = compared("a.json", "b.json")
+    values = values_compared("a.json", "b.json")
     assert values["a.json"]["acc_at_1"] == values["b.json"]["acc_at_1"] == 0.5
     assert values["a.json"]["mrr"] == 0.75
 
@@ -439,14 +439,14 @@ def test_dicts_in_files_are_read_and_compared() -> None:
     found = report.read(report.Source("a.json", truth="t.json"))
     assert found.vocabulary is not None
     assert [found.vocabulary[x] for x in found.target.tolist()] == ["b", "a", "c"]
-    values = compared("a.json", "b.json", "--truth", "t.json")
+    values = values_compared("a.json", "b.json", "--truth", "t.json")
     assert {x: y["acc_at_1"] for x, y in values.items()} == {
         "a.json": pytest.approx(1 / 3),
         "b.json": pytest.approx(1 / 3),
     }
 
 
-def said(*words: str) -> str:
+def error_of_score(*words: str) -> str:
     """The message of `score`."""
     shown = CliRunner().invoke(main, ["score", *words])
     assert shown.exit_code == 1
@@ -457,8 +457,8 @@ def said(*words: str) -> str:
 def test_another_separator_is_named(mark: str) -> None:
     """In place of the header as the column that is meant."""
     Path("a.csv").write_text(f"preds{mark}target\n1{mark}2\n", "utf-8")
-    assert f"and not by {mark!r}" in said("a.csv")
-    assert "did you mean" not in said("a.csv")
+    assert f"and not by {mark!r}" in error_of_score("a.csv")
+    assert "did you mean" not in error_of_score("a.csv")
 
 
 @pytest.mark.parametrize("key", [["u"], ["user", "u"]])

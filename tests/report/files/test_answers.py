@@ -11,15 +11,12 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from doors import run
 from hypothesis import given
 from hypothesis import strategies as st
+from table_forms import run
 
 from nextloc_metrics import report
-from nextloc_metrics.core.queries.answers import OUTCOMES
-from nextloc_metrics.core.queries.batch import Batch
-from nextloc_metrics.report.files.answer_texts import Reader
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 # Names as people have them: Latin, right to left, CJK, digits, marks of JSON, of lists, of prose.
 LETTERS = "aé \"'\\,[]{}:`\n\t10-_<>/“”。שاカ漢\u200f"
@@ -122,6 +119,7 @@ def test_fields_are_a_list(names: list[str], between: str) -> None:
 
 
 IDS = ["Cafe", "Home", "12", "Bar, north"]
+OUTCOMES = ("answered", "missing", "empty", "cut", "unreadable")
 
 
 CASES = {
@@ -263,7 +261,8 @@ def test_options_say_which_list() -> None:
         assert names == wanted, options
         assert (found.outcomes == ["answered"]) == bool(wanted)
     assert report.read_answers(['["Home", "x", "y"]'], ids=IDS, k=1).lengths.tolist() == [3]
-    rule = Reader(IDS, key="next", take="last", after="#", k=2, fold=True).rule
+    how: Any = {"key": "next", "take": "last", "after": "#", "k": 2, "fold": True}
+    rule = report.read_answers([], ids=IDS, **how).rule
     for part in (
         "json",
         "'next'",
@@ -382,20 +381,19 @@ def test_answers_add_up(tmp_path: Path) -> None:
     parts = []
     for of in (slice(0, 4), slice(4, 10)):
         part = report.Evaluator(k=(1, 3))
-        part.update(Batch(found[of], target[of], groups={"user": users[of]}))
+        part.update(found[of], target[of], groups={"user": users[of]})
         parts.append(report.Evaluator.from_bytes(part.to_bytes()))
     both = report.Evaluator(k=(1, 3)).merge(parts[0]).merge(parts[1]).result()
     assert (both.values, both.intervals, both.card) == (e.values, e.intervals, e.card)
     both.save(tmp_path / "a.npz")
     assert report.merge([tmp_path / "a.npz"]).card == e.card
     other = report.Evaluator(k=(1, 3))
-    other.update(
-        Batch(report.read_answers(["[]"], ids=IDS, take="last"), [0], groups={"user": ["a"]})
-    )
+    unanswered = report.read_answers(["[]"], ids=IDS, take="last")
+    other.update(unanswered, [0], groups={"user": ["a"]})
     with pytest.raises(ValueError, match="`answers`"):
         parts[0].merge(other)
     with pytest.raises(ValueError, match="answers read by"):
-        parts[1].update(Batch([[1]], [0], groups={"user": ["a"]}))
+        parts[1].update([[1]], [0], groups={"user": ["a"]})
     for options, message in [
         ({"num_locations": 5}, "`num_locations` must be 4"),
         ({}, "below the 4"),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from doors import evaluated, written
+from table_forms import evaluated, written_file
 
 WORDS = "the id|a name|no id|missing|an error|several ids|a list|a score"
 
@@ -31,11 +31,11 @@ class Form(NamedTuple):
 def _csv(rows: list[tuple[Any, Any]], folder: Path) -> Path:
     file = io.StringIO(newline="")
     csv.writer(file, lineterminator="\n").writerows([("preds", "target"), *rows])
-    return written(file.getvalue(), folder)
+    return written_file(file.getvalue(), folder)
 
 
 def _json(rows: list[tuple[Any, Any]], folder: Path) -> Path:
-    return written("\n".join(f'{{"preds": {x}, "target": {y}}}' for x, y in rows), folder)
+    return written_file("\n".join(f'{{"preds": {x}, "target": {y}}}' for x, y in rows), folder)
 
 
 def _typed(preds: Any, target: Any) -> Callable[[list[tuple[Any, Any]], Path], Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import runpy
 import sys
 from operator import itemgetter
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from doors import made, records, run
+from table_forms import records, run, table_in_form
 
 from nextloc_metrics import report
 from nextloc_metrics.geography import Locations
@@ -27,14 +28,14 @@ USERS = ["ann", "bob", "ann", "eve"]
 COLUMNS: dict[str, Any] = {"preds": LISTS, "target": TARGETS, "user": USERS}
 
 
-def found(*arguments: Any) -> Any:
+def json_printed_by(*arguments: Any) -> Any:
     """Return the JSON that a command prints."""
     shown = run(*map(str, arguments), "--format", "json")
     assert shown.exit_code == 0, shown.output
     return json.loads(shown.stdout)
 
 
-def refused(says: str, *arguments: Any, code: int = 1) -> None:
+def check_command_refuses(says: str, *arguments: Any, code: int = 1) -> None:
     """Check that a command fails with a message, and without a traceback."""
     shown = run(*map(str, arguments))
     assert shown.exit_code == code
@@ -44,10 +45,10 @@ def refused(says: str, *arguments: Any, code: int = 1) -> None:
 
 def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
     """It prints JSON with bounds, and every other format."""
-    path = str(made(COLUMNS, ".jsonl", tmp_path))
+    path = str(table_in_form(COLUMNS, ".jsonl", tmp_path))
     e = report.evaluate(LISTS, TARGETS, k=(1, 3), groups={"user": USERS}, cluster="user")
     options = [path, "--cluster", "user", "--group", "user", "--k", "1", "--k", "3"]
-    json_of = found("score", *options)
+    json_of = json_printed_by("score", *options)
     for name in ("acc_at_1", "f1"):
         low, high = (None if math.isnan(x) else x for x in e.intervals[name])
         assert (low is None) == (name == "f1")  # one user alone has a hit
@@ -68,35 +69,40 @@ def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
 
 def test_errors_have_an_exit_code_and_write_nothing(tmp_path: Path) -> None:
     """A file is overwritten only with `--force`; usage errors end with 2."""
-    path, out = made(COLUMNS, ".csv", tmp_path), tmp_path / "out.json"
-    refused("^Error: `PATH` must be an existing file", "score", tmp_path / "none.csv")
+    path, out = table_in_form(COLUMNS, ".csv", tmp_path), tmp_path / "out.json"
+    check_command_refuses("^Error: `PATH` must be an existing file", "score", tmp_path / "none.csv")
     options = ["score", path, "--k", "1", "--format", "json", "--out", out]
     assert run(*map(str, options)).stderr == f"wrote {out}\n"
     before = out.read_bytes()
-    refused("overwrite it with `--force`", *options, "--k", "2")
+    check_command_refuses("overwrite it with `--force`", *options, "--k", "2")
     assert out.read_bytes() == before
     assert run(*map(str, options), "--k", "2", "--force").exit_code == 0
     assert out.read_bytes() != before
-    assert found("score", path, "--k", "3", "--on-error", "miss")["card"]["broken_answers"] == 0
-    refused("No such option", "score", path, "--no", code=2)
+    assert (
+        json_printed_by("score", path, "--k", "3", "--on-error", "miss")["card"]["broken_answers"]
+        == 0
+    )
+    check_command_refuses("No such option", "score", path, "--no", code=2)
     table = ["--group-table", tmp_path / "b.csv"]
-    refused("`--group-table` needs `--group COLUMN`", "score", path, *table, code=2)
+    check_command_refuses("`--group-table` needs `--group COLUMN`", "score", path, *table, code=2)
     table[1] = "a.txt"
-    refused("must end with .*, got a.txt", "score", path, *table, "--group", "user", code=2)
+    check_command_refuses(
+        "must end with .*, got a.txt", "score", path, *table, "--group", "user", code=2
+    )
     assert run("score", str(path), "--k", "1", "--save", str(tmp_path / "a.npz")).exit_code == 0
-    refused("`--group-table` needs", "merge", tmp_path / "a.npz", table[0], tmp_path / "b.csv")
+    check_command_refuses(
+        "`--group-table` needs", "merge", tmp_path / "a.npz", table[0], tmp_path / "b.csv"
+    )
     for command in ([], ["score"], ["audit"]):
         assert run(*command, "-h").output == run(*command, "--help").output
 
 
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library itself does not need it."""
-    from nextloc_metrics.cli import __main__
-
     monkeypatch.setitem(sys.modules, "click", None)
     monkeypatch.delitem(sys.modules, "nextloc_metrics.cli.commands", raising=False)
     with pytest.raises(SystemExit, match=r"needs click; install the extra `cli` \("):
-        __main__.main()
+        runpy.run_module("nextloc_metrics", run_name="__main__")
 
 
 # Groups ------------------------------------------------------------------------------------------
@@ -110,7 +116,7 @@ def many(tmp_path: Path) -> tuple[str, report.Evaluation]:
     groups = {"user": [f"user, {i % 120}" for i in range(240)]}
     groups["city"] = ["Bern" if i % 3 else "Genf" for i in range(240)]
     columns = {"preds": preds.tolist(), "target": target, **groups}
-    path = str(made(columns, ".jsonl", tmp_path))
+    path = str(table_in_form(columns, ".jsonl", tmp_path))
     return path, report.evaluate(preds, target, k=1, groups=groups)
 
 
@@ -153,10 +159,10 @@ def test_no_format_drops_groups(
         read_csv = pytest.importorskip("pyarrow.csv").read_csv  # pandas 2 rounds what it reads
         table = read_csv(file).to_pandas() if kind == ".csv" else pd.read_parquet(file)
         assert table.to_dict("records") == pd.DataFrame(e.group_records()).to_dict("records")
-    refused("overwrite it with `--force`", *options, "--group-table", out)
+    check_command_refuses("overwrite it with `--force`", *options, "--group-table", out)
     of_json = [
         {"kind": kind, "group": group, "metric": metric, **numbers}
-        for kind, groups in found(*options)["groups"].items()
+        for kind, groups in json_printed_by(*options)["groups"].items()
         for group, metrics in groups.items()
         for metric, numbers in metrics.items()
     ]
@@ -197,9 +203,11 @@ def test_a_file_without_rows_is_a_warning(form: str, tmp_path: Path) -> None:
         0,
     )
     assert out.read_text("utf-8") == "kind,group,metric,value,low,high,queries\n"
-    other = made(COLUMNS, ".csv", tmp_path / "..")
+    other = table_in_form(COLUMNS, ".csv", tmp_path / "..")
     for command in (["compare", path, other], ["audit", path]):
-        refused("^Warning: .*must hold at least one query to compare or audit", *command)
+        check_command_refuses(
+            "^Warning: .*must hold at least one query to compare or audit", *command
+        )
 
 
 # What is beside predictions ----------------------------------------------------------------------
@@ -209,7 +217,7 @@ def test_a_file_without_rows_is_a_warning(form: str, tmp_path: Path) -> None:
 def test_the_command_takes_the_options_of_evaluate(form: str, tmp_path: Path) -> None:
     """Mask, excluded ids, training counts and coordinates, from files of every kind."""
     seen, use = [[8], [], [9, 8], [7]], [True, True, False, True]
-    path = made({**COLUMNS, "seen": seen, "use": use}, form, tmp_path)
+    path = table_in_form({**COLUMNS, "seen": seen, "use": use}, form, tmp_path)
     places = np.array([[x / 100, x / 50] for x in range(11)] + [[np.nan, np.nan]])
     e = report.evaluate(
         LISTS, TARGETS, k=(1, 3), mask=use, exclude=[[*x, -1, -1][:2] for x in seen],
@@ -257,13 +265,13 @@ def test_options_that_cannot_be_read_are_named(
     option: str, name: str, content: Any, says: str, tmp_path: Path
 ) -> None:
     """File, line, column and value."""
-    path = made(COLUMNS, ".csv", tmp_path)
+    path = table_in_form(COLUMNS, ".csv", tmp_path)
     if isinstance(content, str) and content:
         name = str(tmp_path / name)
         Path(name).write_text(content, "utf-8")
     elif not isinstance(content, str):
         np.save(name := str(tmp_path / name), content)
-    refused(says, "score", path, option, name)
+    check_command_refuses(says, "score", path, option, name)
 
 
 def test_tables_of_days_shift_no_column(tmp_path: Path) -> None:
@@ -291,17 +299,17 @@ def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
     words.write_text("gym\nhome\nwork\n", "utf-8")
     parts = [str(tmp_path / f"{i}.npz") for i in (0, 1)]
     for part, row in zip(parts, [(["home", "work"], "work"), (["sea"], "home")], strict=True):
-        path = made({"preds": [row[0]], "target": [row[1]]}, ".jsonl", tmp_path)
+        path = table_in_form({"preds": [row[0]], "target": [row[1]]}, ".jsonl", tmp_path)
         options = ["score", str(path), "--vocabulary", str(words), "--save", part]
         assert run(*options).exit_code == 0
-        refused("overwrite", *options)
-    merged = found("merge", *parts)
+        check_command_refuses("overwrite", *options)
+    merged = json_printed_by("merge", *parts)
     assert (merged["acc_at_5"]["value"], merged["mrr"]["value"]) == (0.5, 0.25)
     assert merged["card"]["lists_with_other_ids"] == 1
     page = tmp_path / "report.html"
     assert run("merge", *parts, "--out", str(page)).stderr == f"wrote {page}\n"
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
-    refused("", "merge", parts[0], parts[0])
+    check_command_refuses("", "merge", parts[0], parts[0])
 
 
 # Comparisons -------------------------------------------------------------------------------------
@@ -311,14 +319,17 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     """Values, differences, p-values and intervals, in each format."""
     (tmp_path / "b").mkdir()
     better = {**COLUMNS, "preds": [[3], [5], [1], [8]]}
-    paths = [str(made(COLUMNS, ".jsonl", tmp_path)), str(made(better, ".jsonl", tmp_path / "b"))]
+    paths = [
+        str(table_in_form(COLUMNS, ".jsonl", tmp_path)),
+        str(table_in_form(better, ".jsonl", tmp_path / "b")),
+    ]
     models = dict(zip(paths, (LISTS, better["preds"]), strict=True))
     how: dict[str, Any] = {"groups": {"user": USERS}, "cluster": "user"}
     expected = report.compare(models, TARGETS, **how)
     options = ["compare", *paths, "--cluster", "user"]
     assert run(*options).output == f"{expected}\n"
     assert "clustered by user (3 groups)" in str(expected)
-    shown = found(*options)
+    shown = json_printed_by(*options)
     assert shown["values"] == expected.values
     of_mrr = shown["comparisons"][paths[1]]["mrr"]
     assert of_mrr["difference"] == expected.comparisons[paths[1]]["mrr"].difference
@@ -330,7 +341,9 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     assert run(*options, "--confidence-level", "0.8").output == f"{narrower}\n"
 
 
-def compared(folder: Path, one: dict[str, Any], other: dict[str, Any], options: str = "") -> Any:
+def comparison_printed(
+    folder: Path, one: dict[str, Any], other: dict[str, Any], options: str = ""
+) -> Any:
     """Compare two files of four rows, or of as many as the values of a column that is changed."""
     paths = [str(folder / name) for name in ("a.jsonl", "b.jsonl")]
     for path, change in zip(paths, (one, other), strict=True):
@@ -368,36 +381,38 @@ def test_compare_needs_the_same_queries(
     one: dict[str, Any], other: dict[str, Any], options: str, says: str, tmp_path: Path
 ) -> None:
     """Row by row or by keys, ids as text byte for byte; the error has the first that differs."""
-    shown = compared(tmp_path, one, other, options)
-    assert shown.exit_code == compared(tmp_path, other, one, options).exit_code - 0 == 1
+    shown = comparison_printed(tmp_path, one, other, options)
+    assert shown.exit_code == comparison_printed(tmp_path, other, one, options).exit_code - 0 == 1
     assert re.search(says, " ".join(shown.output.split())), shown.output
 
 
 def test_equal_queries_are_compared(tmp_path: Path) -> None:
     """Whatever their users, with ids of text; one user has no interval, and no p-value."""
-    assert compared(tmp_path, {}, {"user": ["ann", "eve", "ann", "bob"]}).exit_code == 0
+    assert comparison_printed(tmp_path, {}, {"user": ["ann", "eve", "ann", "bob"]}).exit_code == 0
     words = words_of("Bar", "Gym", "Zoo")
-    text = compared(tmp_path, words, words, "--format json").output
+    text = comparison_printed(tmp_path, words, words, "--format json").output
     first, second = json.loads(text)["values"].values()
     assert first == second
     assert first["acc_at_1"] == pytest.approx(1 / 3)
     one = {"user": ["ann"] * 4}
-    text = compared(tmp_path, one, {**one, "preds": [[3]]}, "--cluster user --format json").output
+    text = comparison_printed(
+        tmp_path, one, {**one, "preds": [[3]]}, "--cluster user --format json"
+    ).output
     assert "NaN" not in text
     of_mrr = json.loads(text)["comparisons"][str(tmp_path / "b.jsonl")]["mrr"]
     assert (of_mrr["low"], of_mrr["p_value"], of_mrr["corrected_p_value"]) == (None, None, None)
     far = (1 << 20) + 12  # sparse, and numbered, in the file of lists only
     np.savez(tmp_path / "s.npz", preds=np.zeros((1, far + 1), np.float32), target=[far])
-    path = made({"preds": [[1]], "target": [far]}, ".jsonl", tmp_path)
-    refused("pass `--vocabulary`", "compare", tmp_path / "s.npz", path)
+    path = table_in_form({"preds": [[1]], "target": [far]}, ".jsonl", tmp_path)
+    check_command_refuses("pass `--vocabulary`", "compare", tmp_path / "s.npz", path)
     np.savez(tmp_path / "s.npz", preds=np.eye(9)[[3, 5, 2, 8]], target=TARGETS)
-    path, words = made(COLUMNS, ".jsonl", tmp_path), tmp_path / "words.txt"
+    path, words = table_in_form(COLUMNS, ".jsonl", tmp_path), tmp_path / "words.txt"
     words.write_text("\n".join(map(str, range(9))), "utf-8")
     options = ["compare", tmp_path / "s.npz", path, "--k", "1", "--vocabulary", words]
-    values = found(*options)["values"]
+    values = json_printed_by(*options)["values"]
     assert [x["acc_at_1"] for x in values.values()] == [3 / 4, 1 / 4]
     words.write_text("0\n1", "utf-8")
-    refused("must list the 9 ids of the scores", *options)
+    check_command_refuses("must list the 9 ids of the scores", *options)
 
 
 def test_parts_of_dicts_and_of_tensors_are_joined(tmp_path: Path) -> None:

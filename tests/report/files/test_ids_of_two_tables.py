@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from doors import evaluated
+from table_forms import evaluated
 
 from nextloc_metrics import report
-from table_doors import read_table
+from table_calls import read_table
 
 ITEMS: dict[str, Any] = {"query": "u", "item": "item", "score": "s"}
 LISTS: dict[str, Any] = {"query": "u"}

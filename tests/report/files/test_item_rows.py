@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from nextloc_metrics.cli.commands import main
+from command import main
 from nextloc_metrics.report import Source, evaluate, read
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 

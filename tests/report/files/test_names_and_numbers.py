@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from doors import evaluated
 from pyarrow import parquet
+from table_forms import evaluated
 
 from nextloc_metrics import report
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from command import main
 from nextloc_metrics import report
-from nextloc_metrics.cli.commands import main
-from table_doors import evaluate_table, read_table
+from table_calls import evaluate_table, read_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from doors import run
+from table_forms import run
 
 from nextloc_metrics import report
-from table_doors import evaluate_table, read_table
+from table_calls import evaluate_table, read_table
 
 NAMES: dict[str, Any] = {"query": "user", "item": "item", "score": "score"}
 

@@ -10,18 +10,27 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import doors
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import table_forms
 import torch
-from doors import check_read, check_refused, evaluated, ids_read, made, records, run, written
+from table_forms import (
+    check_read,
+    check_refused,
+    evaluated,
+    ids_read,
+    records,
+    run,
+    table_in_form,
+    written_file,
+)
 
+from inner import SUFFIXES
 from nextloc_metrics import report
-from nextloc_metrics.report.files.suffixes import SUFFIXES
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 pytestmark = pytest.mark.slow  # the hostile laws read files, too, and take less
 
@@ -36,13 +45,13 @@ COLUMNS: dict[str, Any] = {"preds": LISTS, "target": TARGETS, "user": USERS}
 # Kinds of files ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [*doors.FILES, *doors.FRAMES])
+@pytest.mark.parametrize("form", [*table_forms.FILES, *table_forms.FRAMES])
 def test_every_form_gives_the_same_values(form: str, tmp_path: Path) -> None:
     """Lists, targets and groups, of files, packed files, frames and streams."""
-    rows = made(COLUMNS, form, tmp_path)
+    rows = table_in_form(COLUMNS, form, tmp_path)
     expected = report.evaluate(LISTS, TARGETS, k=(1, 3), groups={"user": USERS})
     found = [evaluated(rows, k=(1, 3), groups=["user"], num_locations=10)]
-    if form in doors.FILES:
+    if form in table_forms.FILES:
         assert ids_read(rows) == (LISTS, TARGETS, 0)
         read = report.read(rows, groups=["user"])
         assert [*read.groups["user"]] == USERS
@@ -65,7 +74,7 @@ def test_the_page_and_the_shell_name_every_suffix() -> None:
 @pytest.mark.parametrize("name", ["t.npy", "t.run"])
 def test_a_file_of_another_kind_is_no_table(name: str, tmp_path: Path) -> None:
     """As the truth of a table; it was read as JSON."""
-    rows = made({"user": [1], "preds": [[3]]}, ".csv", tmp_path)
+    rows = table_in_form({"user": [1], "preds": [[3]]}, ".csv", tmp_path)
     np.save(tmp_path / "t.npy", [3])
     (tmp_path / "t.run").write_text("1 Q0 3 1 0.5 made\n", "utf-8")
     says = rf"must be a table.*\.csv.*\.parquet.*got .*{name}"
@@ -90,7 +99,7 @@ def test_types_of_arrow(tmp_path: Path) -> None:
     for user in (views, plain["user"].dictionary_encode(), runs, part):
         for form in ("arrow", ".arrow"):
             one = plain.set_column(2, "user", user)
-            found = evaluated(made(one, form, tmp_path), groups=["user"])
+            found = evaluated(table_in_form(one, form, tmp_path), groups=["user"])
             assert (found.values, str(found)) == (expected.values, str(expected))
 
 
@@ -101,7 +110,7 @@ def test_the_order_of_many_rows(form: str, tmp_path: Path) -> None:
     ids = [i % 1009 for i in range(number)]
     lists = [[-5 if i == wrong else x] for i, x in enumerate(ids)]
     if form == ".parquet":
-        made({"preds": lists, "target": ids}, form, tmp_path)
+        table_in_form({"preds": lists, "target": ids}, form, tmp_path)
     elif form == ".csv":
         rows = (f"{x},{y},{'y' * 20}\n" for x, y in zip(lists, ids, strict=True))
         path.write_text("preds,target,pad\n" + "".join(rows), "utf-8")
@@ -143,7 +152,9 @@ def test_folders_may_be_a_column(tmp_path: Path) -> None:
     """As Hive and Spark write partitions; the name of the missing value is no group."""
     for name, target in (("user=u b", 1), ("user=u%2Fa", 2)):
         (tmp_path / name).mkdir()
-        made({"preds": [[target], [0]], "target": [target] * 2}, ".parquet", tmp_path / name)
+        table_in_form(
+            {"preds": [[target], [0]], "target": [target] * 2}, ".parquet", tmp_path / name
+        )
     found = report.read(tmp_path, groups=["user"])
     assert [*found.groups["user"]] == ["u b"] * 2 + ["u/a"] * 2
     assert found.target.tolist() == [1, 1, 2, 2]
@@ -161,7 +172,7 @@ def test_a_folder_of_save_to_disk(tmp_path: Path) -> None:
         folder = tmp_path / "saved" / split
         folder.mkdir(parents=True)
         for i, target in enumerate(targets):
-            path = made({"preds": [[1, 2]], "target": [target]}, ".arrows", folder)
+            path = table_in_form({"preds": [[1, 2]], "target": [target]}, ".arrows", folder)
             path.rename(folder / f"data-{i:05}-of-{len(targets):05}.arrow")
         for name in ("state", "dataset_info"):
             (folder / f"{name}.json").write_text("{}", "utf-8")
@@ -276,10 +287,10 @@ def test_what_can_be_no_id_is_named(ids: Any, suffix: str, wrong: Any, tmp_path:
 def test_names_that_look_like_booleans_are_names(tmp_path: Path) -> None:
     """The text "true" is an id, a boolean a group and part of a mask, and no answer by itself."""
     rows = [{"preds": ["true", "{}x"], "target": "true", "g": True}] * 2
-    found = evaluated(written(records(*rows), tmp_path), groups=["g"], mask="g")
+    found = evaluated(written_file(records(*rows), tmp_path), groups=["g"], mask="g")
     assert (found.values["mrr"], found.card["queries"]) == (1, 2)
     rows = [*rows, {**rows[0], "preds": True}]
-    found = evaluated(written(records(*rows), tmp_path), on_error="miss")
+    found = evaluated(written_file(records(*rows), tmp_path), on_error="miss")
     assert (found.values["acc_at_1"], found.card["broken_answers"]) == (2 / 3, 1)
 
 
@@ -374,17 +385,17 @@ def test_what_is_no_source_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         evaluated({"preds": [[1]], "target": [1]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match="install the extra `cli`"):
-        report.read(written("1,1\n", tmp_path))
+        report.read(written_file("1,1\n", tmp_path))
 
 
 # Cells -------------------------------------------------------------------------------------------
 
 
-NAMES: Any = [doors.NAME]
+NAMES: Any = [table_forms.NAME]
 
 
 @pytest.mark.parametrize(("cell", "ids"), [
-    ("['abc', 8]", [doors.NAME, 8]),
+    ("['abc', 8]", [table_forms.NAME, 8]),
     ("[]", []), ("[ ]", []), ("[007]", None), ("[1,]", [1]), ("[1, None]", None), ("[1", None),
     ("[[1]]", None), ("[1.5]", None), ("[true]", None), ("[4, -1]", [4]), ("[-2]", None),
     ("[1], [2]", None), ("[999999999999999999]", [10**18 - 1]),
@@ -407,11 +418,11 @@ def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None
     """
     lists, targets = (
         [[9], [7, 8], ids or []],
-        [9, 7, max([x for x in ids or () if x != doors.NAME] or [7])],
+        [9, 7, max([x for x in ids or () if x != table_forms.NAME] or [7])],
     )
-    path = written(f'9,9\n"[7, 8]",7\n"{cell}",{targets[2]}\n', tmp_path)
+    path = written_file(f'9,9\n"[7, 8]",7\n"{cell}",{targets[2]}\n', tmp_path)
     check_read(path, lists, targets, missed=ids is None, on_error="miss")
-    if ids is None or doors.NAME in ids:
+    if ids is None or table_forms.NAME in ids:
         check_refused(path, "`preds`", at=2)
     else:
         check_read(path, lists, targets)
@@ -427,7 +438,7 @@ def test_one_odd_target_changes_no_other(word: str, tmp_path: Path) -> None:
     for others in ([], ["Bar"]):
         rows = [*right, *(f"7,{x}" for x in others), f'9,"{word}"']
         for order in (rows, rows[::-1]):
-            path = written("\n".join(order), tmp_path)
+            path = written_file("\n".join(order), tmp_path)
             if word in WORDS:
                 check_refused(path, "`target`", at=order.index(rows[-1]))
             for words in ([*"12345679", word, *others], None):
@@ -502,25 +513,25 @@ def test_text_is_read_as_it_is(
     content: str, options: dict[str, Any], lists: list[Any], targets: list[Any], tmp_path: Path
 ) -> None:
     """Names byte for byte, numbers as integers, padding as nothing."""
-    check_read(written(content, tmp_path), lists, targets, **options)
+    check_read(written_file(content, tmp_path), lists, targets, **options)
 
 
 def test_floats_are_scores(tmp_path: Path) -> None:
     """As NumPy prints them, in JSON and in Arrow; a float of 64 bits keeps its digits."""
-    path = written('"[0.1 0.7 1e-3]",1\n"[.5 .1\n .4]",2\n', tmp_path)
+    path = written_file('"[0.1 0.7 1e-3]",1\n"[.5 .1\n .4]",2\n', tmp_path)
     assert evaluated(path).values["mrr"] == 0.75
     assert report.read(path).preds.tolist() == [[0.1, 0.7, 1e-3], [0.5, 0.1, 0.4]]
     rows = records({"preds": [0.5, 1], "target": 1}, {"preds": [1, 0], "target": 0})
-    path = written(rows, tmp_path)
+    path = written_file(rows, tmp_path)
     assert report.read(path).preds.tolist() == [[0.5, 1], [1, 0]]
     scores = np.random.default_rng(0).normal(size=(40, 6)).astype("f4")
     expected = report.evaluate(scores, np.arange(40) % 6, k=(1, 3)).values
     fixed = pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), 6)
     for column in (fixed, pa.array(scores.astype("f8").tolist())):
         for form in (".parquet", "arrow", "pandas", "polars", "stream"):
-            rows = made({"preds": column, "target": np.arange(40) % 6}, form, tmp_path)
+            rows = table_in_form({"preds": column, "target": np.arange(40) % 6}, form, tmp_path)
             assert evaluated(rows, k=(1, 3)).values == expected
-    rows = made({"preds": [[0.5, 1.0]], "target": ["b"]}, ".parquet", tmp_path)
+    rows = table_in_form({"preds": [[0.5, 1.0]], "target": ["b"]}, ".parquet", tmp_path)
     check_refused(rows, "`vocabulary`")
     assert evaluated(rows, vocabulary=["a", "b"]).values["acc_at_1"] == 1
 
@@ -565,7 +576,7 @@ def test_what_cannot_be_read_is_named(
     content: str, at: int | None, says: str, tmp_path: Path
 ) -> None:
     """With the row, what stands there, and the option that reads it."""
-    path = written(content, tmp_path)
+    path = written_file(content, tmp_path)
     check_refused(path, path.name, says, at=at)
     assert run("score", str(path)).exit_code == 1
 
@@ -600,7 +611,7 @@ def test_tables_that_lie_apart_are_joined_by_a_key() -> None:
 ])  # fmt: skip
 def test_a_label_in_words_needs_an_id(answer: str, label: str, ids: Any, tmp_path: Path) -> None:
     """The error says how it gets one, and nothing of padding."""
-    path = written(records(*[{"predict": answer, "label": label, "target": 0}] * 2), tmp_path)
+    path = written_file(records(*[{"predict": answer, "label": label, "target": 0}] * 2), tmp_path)
     named: dict[str, Any] = {"preds": "predict", "target": "label", "vocabulary": ids}
     with pytest.raises(ValueError, match=r"row 0 .*column with its id.*read_answers") as error:
         evaluate_table(path, answers={"form": "json"}, **named, k=1)
@@ -617,7 +628,7 @@ def test_columns_of_frames_have_one_type() -> None:
 @pytest.mark.parametrize("form", [".csv", ".jsonl", ".json", ".parquet", ".arrow", "polars"])
 def test_columns_are_named(form: str, tmp_path: Path) -> None:
     """An error has the columns that there are, and the option; names may hold dots."""
-    rows = made({"a.b": [[3, 1]], "a": [[4]], "b.c": [3]}, form, tmp_path)
+    rows = table_in_form({"a.b": [[3, 1]], "a": [[4]], "b.c": [3]}, form, tmp_path)
     check_refused(rows, "'a.b'", "'b.c'", "preds", target="b.c")
     check_refused(rows, "'a.b'", "'b.c'", "target", preds="a")
     check_read(rows, [[3, 1]], [3], preds="a.b", target="b.c")
@@ -634,13 +645,13 @@ def test_broken_answers_are_errors_or_counted(form: str, kind: Any, tmp_path: Pa
     """A missing list, and a missing id in one; an empty list is a miss, and padding is nothing."""
     lists: list[Any] = [[3, 1], None, [None, 3], [], [2, 3]]
     lists = [x and [None if y is None else kind(y) for y in x] for x in lists]
-    rows = made({"preds": lists, "target": [kind(3)] * 5}, form, tmp_path)
+    rows = table_in_form({"preds": lists, "target": [kind(3)] * 5}, form, tmp_path)
     if form == ".csv":  # whose empty cell is an empty list
         lists[1] = []
     check_refused(rows, "None|null", at=2 if form == ".csv" else 1)
     found = [lists[0], [], [], [], lists[4]]
     check_read(rows, found, [kind(3)] * 5, missed=2 - (form == ".csv"), on_error="miss")
-    rows = made({"preds": [[kind(1)]] * 2, "target": [kind(1), None]}, form, tmp_path)
+    rows = table_in_form({"preds": [[kind(1)]] * 2, "target": [kind(1), None]}, form, tmp_path)
     for on_error in ("raise", "miss"):
         at = None if form == "pandas" else 1  # which makes floats of integers beside a gap
         check_refused(rows, "`target`", at=at, on_error=on_error)
@@ -653,7 +664,7 @@ def test_most_rows_decide_the_width_of_scores(form: str, tmp_path: Path) -> None
     every = [*zip([*broken, *whole], [2 - i % 3 for i in range(13)], strict=True)]
     for order in (every, every[::-1], every[6:] + every[:6]):
         preds, target = zip(*order, strict=True)
-        rows = made({"preds": [*preds], "target": [*target]}, form, tmp_path)
+        rows = table_in_form({"preds": [*preds], "target": [*target]}, form, tmp_path)
         found = evaluated(rows, on_error="miss")
         assert found.values["acc_at_1"] == pytest.approx(2 / 13)
         assert (found.card["broken_answers"], found.card["candidates"]) == (6, 3)
@@ -668,13 +679,15 @@ def test_empty_lists_do_not_say_that_others_are_ids(tmp_path: Path) -> None:
     """One list with a fraction beside empty ones is a row of scores, as no list is one of ids."""
     rows = [([2.5, 1], 1), ([], 1), ([], 0)]
     for order in (rows, rows[::-1]):
-        path = written(records(*({"preds": x, "target": y} for x, y in order)), tmp_path)
+        path = written_file(records(*({"preds": x, "target": y} for x, y in order)), tmp_path)
         found = evaluated(path, on_error="miss")
         assert found.values["mrr"] == pytest.approx((1 / 2 + 0 + 0) / 3)
         assert (found.card["candidates"], found.card["broken_answers"]) == (2, 2)
         check_refused(path, r"scores.*'\[\]'", at=[x for x, _ in order].index([]))
     # two lists of ids outvote it, and it is the one that cannot be read
-    path = written(records(*({"preds": x, "target": 1} for x in ([2.5, 1], [1], [2]))), tmp_path)
+    path = written_file(
+        records(*({"preds": x, "target": 1} for x in ([2.5, 1], [1], [2]))), tmp_path
+    )
     found = evaluated(path, on_error="miss")
     assert (found.card["candidates"], found.card["broken_answers"]) == (None, 1)
     assert found.values["acc_at_1"] == pytest.approx(1 / 3)
@@ -684,7 +697,7 @@ def test_empty_lists_do_not_say_that_others_are_ids(tmp_path: Path) -> None:
 def test_a_row_that_is_no_scores(wrong: Any, tmp_path: Path) -> None:
     """It is an error, or scores of NaN, which are a miss."""
     right = {"preds": [0.5, 1], "target": 1}
-    path = written(records(right, {"preds": wrong, "target": 0}), tmp_path)
+    path = written_file(records(right, {"preds": wrong, "target": 0}), tmp_path)
     check_refused(path, "scores", at=1)
     found = report.read(report.Source(path, on_error="miss"))
     assert (found.preds[1].isnan().all(), found.missed) == (True, 1)
@@ -699,7 +712,7 @@ def test_text_is_numbered_in_rising_order_of_the_targets(form: str, tmp_path: Pa
     """Byte for byte; `vocabulary` gives another order, and must hold each target, and each once."""
     lists = [["Cafe (north)", "Bar"], [" 'x'", "{b}"], ["Zoo"]]
     target = ["{b}", "Cafe (north)", "Ä"]
-    rows = made({"preds": lists, "target": target}, form, tmp_path)
+    rows = table_in_form({"preds": lists, "target": target}, form, tmp_path)
     check_read(rows, lists, target)
     if form != "pandas":
         found = report.read(rows)
@@ -715,7 +728,7 @@ def test_text_is_numbered_in_rising_order_of_the_targets(form: str, tmp_path: Pa
 def test_a_vocabulary_of_integers(tmp_path: Path) -> None:
     """Ids have their positions; in text they are text, and no mixture is one."""
     rows = {"preds": [[20, 10], [30, 40], [40, -1]], "target": [10, 20, 20]}
-    path = made(rows, ".parquet", tmp_path)
+    path = table_in_form(rows, ".parquet", tmp_path)
     found = report.read(report.Source(path, vocabulary=[20, 10]))
     assert (found.preds.tolist(), found.target.tolist()) == ([[0, 1], [2, 3], [3, -1]], [1, 0, 0])
     assert ids_read(path, vocabulary=["20", "10"])[0] == [["20", "10"], ["30", "40"], ["40"]]
@@ -728,13 +741,13 @@ def test_a_vocabulary_of_integers(tmp_path: Path) -> None:
 def test_sparse_ids_are_numbered(tmp_path: Path) -> None:
     """From a largest id of 4 times the number of distinct targets and 2^20 on."""
     for largest, words in ((2**20 + 8, None), (2**20 + 9, (0, 2**20 + 9))):
-        path = made({"preds": [[0], [1]], "target": [0, largest]}, ".parquet", tmp_path)
+        path = table_in_form({"preds": [[0], [1]], "target": [0, largest]}, ".parquet", tmp_path)
         vocabulary = report.read(path).vocabulary
         assert (vocabulary and vocabulary[:2]) == words
         check_read(path, [[0], [1]], [0, largest])
     far = [12345678901, 77, 99999999999]
     lists, targets = [[far[0], far[1]], [far[2], 5], [far[2]]], [*far[:2], 77]
-    path = made({"preds": lists, "target": targets}, ".parquet", tmp_path)
+    path = table_in_form({"preds": lists, "target": targets}, ".parquet", tmp_path)
     check_read(path, lists, targets)
     assert report.read(path).target.tolist() == [1, 0, 0]
 
@@ -744,7 +757,7 @@ def test_groups_masks_and_excluded_ids(form: str, tmp_path: Path) -> None:
     """Groups are named as they are written; a mask is true, false, 1 or 0; excluded ids are ids."""
     use = pa.array([True, False, True, True])
     more = {"hour": [7, 10, 9, 7], "on": [1, 0, 1, 1], "use": use, "seen": [[7], [], [9, 8], []]}
-    rows = made({**COLUMNS, **more}, form, tmp_path)
+    rows = table_in_form({**COLUMNS, **more}, form, tmp_path)
     options: dict[str, Any] = {"mask": "use", "exclude": "seen", "groups": ["hour", "on", "user"]}
     e = evaluated(rows, **options)
     assert e.values["mrr"] == pytest.approx((1 + 0 + 1 / 3) / 3)
@@ -763,10 +776,10 @@ def test_groups_masks_and_excluded_ids(form: str, tmp_path: Path) -> None:
     check_refused(rows, "'none'", exclude="none")
     for name, gap in ("hour", [7, None, 7, 7]), ("user", ["a", "b", None, "c"]):
         if form != ".csv":  # whose empty cell is a name
-            rows = made({**COLUMNS, **more, name: gap}, form, tmp_path)
+            rows = table_in_form({**COLUMNS, **more, name: gap}, form, tmp_path)
             with pytest.raises(ValueError, match=rf"row {gap.index(None)} of .*group in `{name}`"):
                 evaluated(rows, groups=[name])
-    rows = made({**COLUMNS, "on": [1.5, 2.5, 1.5, 1.5]}, form, tmp_path)
+    rows = table_in_form({**COLUMNS, "on": [1.5, 2.5, 1.5, 1.5]}, form, tmp_path)
     if form in (".parquet", "pandas"):
         with pytest.raises(TypeError, match=r"`on` in .*must hold groups"):
             evaluated(rows, groups=["on"])
@@ -776,10 +789,10 @@ def test_days_and_odd_names_are_groups(tmp_path: Path) -> None:
     """Days of Arrow and bools; `01` beside `a` is text."""
     days, on = pa.array([0, 1], pa.date32()), pa.array([True, False])
     columns = {"preds": [[1]] * 2, "target": [1] * 2, "day": days, "on": on}
-    rows = made(columns, ".parquet", tmp_path)
+    rows = table_in_form(columns, ".parquet", tmp_path)
     found = {x["group"] for x in evaluated(rows, groups=["day", "on"]).group_records()}
     assert found == {"1970-01-01", "1970-01-02", "0", "1"}
-    path = written("preds,target,user\n1,1,a\n1,1,01\n", tmp_path)
+    path = written_file("preds,target,user\n1,1,a\n1,1,01\n", tmp_path)
     assert [*report.read(path, groups=["user"]).groups["user"]] == ["a", "01"]
 
 
@@ -918,7 +931,7 @@ def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Pa
 @pytest.mark.parametrize("form", FORMS)
 def test_swapped_columns_are_named(form: str, tmp_path: Path) -> None:
     """Lists as targets and single ids as predictions are no evaluation."""
-    rows = made({"preds": [3, 5], "target": [[3, 1], [7, 2]]}, form, tmp_path)
+    rows = table_in_form({"preds": [3, 5], "target": [[3, 1], [7, 2]]}, form, tmp_path)
     check_refused(rows, "swapped", "`preds`", "`target`", at=0)
     check_read(rows, [[3, 1], [7, 2]], [3, 5], preds="target", target="preds")
 

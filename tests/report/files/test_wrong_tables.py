@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from doors import check_read, check_refused, evaluated, made, run
+from table_forms import check_read, check_refused, evaluated, run, table_in_form
 
 from nextloc_metrics import report
-from table_doors import evaluate_table
+from table_calls import evaluate_table
 
 LISTS: dict[str, Any] = {"preds": [[5, 3], [7, 5]], "target": [5, 5]}
 TRUTH: dict[str, Any] = {"user": [1, 2], "target": [5, 5]}
@@ -166,7 +166,7 @@ def test_items_that_are_no_ids_are_named(wrong: str, form: str, tmp_path: Path) 
         rows = tmp_path / "a.jsonl"
         frame.to_json(rows, orient="records", lines=True)
     elif form != "pandas":
-        rows = made(frame.to_dict("list"), form, tmp_path)
+        rows = table_in_form(frame.to_dict("list"), form, tmp_path)
     check_refused(rows, says)
 
 

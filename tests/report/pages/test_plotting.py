@@ -16,6 +16,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from metric_entries import CASES
+from metric_tester import LOCATIONS
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -36,7 +38,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
-from strategies import CASES, LOCATIONS, updated
+from strategies import updated
 
 matplotlib = pytest.importorskip("matplotlib", reason="pictures need matplotlib")
 matplotlib.use("Agg")

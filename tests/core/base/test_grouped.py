@@ -16,21 +16,24 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from inner import GroupShare
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
     Grouped,
     GroupLabels,
+    MeanRank,
     NDCGAtK,
+    NegativeLogLikelihood,
     PrecisionAtK,
     Ranking,
     RankingCollection,
     RankingMetric,
+    analysis,
 )
 from nextloc_metrics.base import Needs
-from nextloc_metrics.metrics.visits import GroupShare
-from strategies import examples, same, updated
+from strategies import examples, same, state_name, updated
 
 GROUPS, LOCATIONS = 4, 7
 Maker = Callable[..., RankingMetric]
@@ -221,13 +224,13 @@ def test_groups_in_a_collection(kind: Any) -> None:
 def test_names_tell_apart_what_update_reads() -> None:
     """The metric inside and the number of groups are in the state's name; scalars share it."""
 
-    def named(metric: Any) -> str:
+    def state_of(metric: Any) -> str:
         (name,) = metric.metric_state
         return str(name)
 
-    base = named(Grouped(MRR(), 3))
-    assert named(Grouped(MRR(), 3, group=1)) == base
-    assert named(Grouped(MRR(), 3, average="groups")) == base
+    base = state_of(Grouped(MRR(), 3))
+    assert state_of(Grouped(MRR(), 3, group=1)) == base
+    assert state_of(Grouped(MRR(), 3, average="groups")) == base
     others = [
         Grouped(MRR(), 4),
         Grouped(MRR(2), 3),
@@ -236,7 +239,7 @@ def test_names_tell_apart_what_update_reads() -> None:
         Grouped(MRR(empty_target_action="neg"), 3),
         Grouped(AccuracyAtK(2), 3),
     ]
-    assert len({base, *map(named, others)}) == 1 + len(others)
+    assert len({base, *map(state_of, others)}) == 1 + len(others)
 
 
 def test_ignored_id_is_that_of_the_metric() -> None:
@@ -319,9 +322,9 @@ def test_several_kinds_of_groups_have_names() -> None:
 def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
     """Groups of users and the same number of hours are never merged."""
     user, hour = Grouped(MRR(), 2, by="user"), Grouped(MRR(), 2, by="hour")
-    assert user._state_name != hour._state_name
+    assert state_name(user) != state_name(hour)
     labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
-    assert labelled._state_name == user._state_name
+    assert state_name(labelled) == state_name(user)
     assert labelled.num_groups == 2
     assert labelled.group_kind.names == ["alice", "bob"]
     assert user.group_kind.names == ["0", "1"]
@@ -381,3 +384,41 @@ def test_groups_that_no_member_reads_are_refused(groups: Any) -> None:
         read = RankingCollection([GroupShare(1, by="user"), MRR()])
         read.update(lists, target, groups={"user": torch.tensor([0, 1])})
         assert float(read.compute()["GroupShare"]) == 0.5
+
+
+def test_moves_are_groups() -> None:
+    """The accuracy of the baseline of staying is 1 where queries stay, and 0 where they move."""
+    previous, target = torch.tensor([2, 0, 1, 1]), torch.tensor([2, 1, 1, 0])
+    grouped = Grouped(AccuracyAtK(1), 2, by="moved")
+    moved = (target != previous).long()
+    grouped.update(analysis.last_location(previous, 3), target, groups={"moved": moved})
+    assert grouped.compute().tolist() == [1, 0]
+    assert analysis.last_location([-1], 2).tolist() == [[0, 0]]
+
+
+def test_the_gap_by_hand() -> None:
+    """The bounds are those of Wilson's intervals with a third of the error probability."""
+    grouped, accuracy = Grouped(AccuracyAtK(1), 4), AccuracyAtK(1)
+    bounds = []
+    for group, hits in ((0, 30), (1, 50), (3, 45)):
+        lists, target = torch.zeros(60, 1, dtype=torch.long), torch.arange(60).ge(hits).long()
+        grouped.update(lists, target, groups=torch.full((60,), group))
+        accuracy.reset()
+        accuracy.update(lists, target)
+        bounds.append([float(x) for x in accuracy.interval(1 - 0.05 / 3)])
+    gap = grouped.gap()
+    (low0, high0), (low1, high1), _ = bounds
+    assert (gap.highest, gap.lowest) == (1, 0)
+    assert gap[:3] == pytest.approx((20 / 60, low1 - high0, high1 - low0), abs=1e-6)
+    gaps = []
+    for base in (None, 2):
+        loss = Grouped(NegativeLogLikelihood(given="probabilities", base=base), 2)
+        sure = torch.tensor([[0.9, 0.1]] * 4 + [[0.2, 0.8], [0.3, 0.7]] * 2)
+        loss.update(sure, [0] * 8, groups=torch.arange(8) // 4)
+        gaps.append(loss.gap()[:3])
+    assert gaps[0][1] > 0
+    assert gaps[1] == pytest.approx([x / math.log(2) for x in gaps[0]])  # bits
+    ranks = Grouped(MeanRank(), 2)
+    ranks.update(torch.tensor([[3, 1], [3, 1]]), torch.tensor([3, 1]), groups=torch.tensor([1, 0]))
+    assert ranks.gap()[:2] == (1.0, 0.0)
+    assert ranks.gap().high == float("inf")  # a group with one query

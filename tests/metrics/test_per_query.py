@@ -24,7 +24,7 @@ from nextloc_metrics import (
 from strategies import batch
 
 
-def kept(metric: PerQueryScores) -> dict[int, float]:
+def scores_by_id(metric: PerQueryScores) -> dict[int, float]:
     """Scores by id."""
     ids, scores = metric.compute()
     assert ids.dtype == torch.int64
@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_functions(metric: Any, function: str, options: 
         by_query.update(preds[rows], target[rows], query_ids=ids[rows])
     each = getattr(functional, function)(preds, target, reduction="none", **options)
     expected = dict(zip(ids.tolist(), each.tolist(), strict=True))
-    assert kept(by_query) == pytest.approx(expected, abs=1e-7)
+    assert scores_by_id(by_query) == pytest.approx(expected, abs=1e-7)
     assert by_query.num_queries == 25
     assert metric.num_queries == 0
 
@@ -66,10 +66,10 @@ def test_what_is_left_out_has_no_score() -> None:
     ids = torch.tensor([10, 11, 12, 13, 10, 15])
     by_query = PerQueryScores(MRR(ignore_index=0))
     by_query.update(preds, target, mask, query_ids=ids)
-    assert list(kept(by_query)) == [10, 11, 15]
+    assert list(scores_by_id(by_query)) == [10, 11, 15]
     counting = PerQueryScores(MRR(empty_target_action="neg"))
     counting.update(preds, target, mask, query_ids=ids)
-    assert kept(counting)[12] == 0.0
+    assert scores_by_id(counting)[12] == 0.0
 
 
 def test_sequences_have_ids_in_their_shape() -> None:
@@ -77,7 +77,7 @@ def test_sequences_have_ids_in_their_shape() -> None:
     by_query = PerQueryScores(MRR())
     ids = torch.arange(6).view(2, 3)
     by_query.update(torch.rand(2, 3, 4), torch.zeros(2, 3).long(), query_ids=ids)
-    assert len(kept(by_query)) == 6
+    assert len(scores_by_id(by_query)) == 6
 
 
 def test_an_id_counts_once() -> None:
@@ -86,7 +86,7 @@ def test_an_id_counts_once() -> None:
     by_query = PerQueryScores(MRR())
     for _ in range(2):
         by_query.update(lists, target, query_ids=torch.tensor([3, 4, 3]))
-    assert kept(by_query) == {3: 1.0, 4: 0.5}
+    assert scores_by_id(by_query) == {3: 1.0, 4: 0.5}
 
 
 def test_an_id_with_two_scores_is_an_error() -> None:
@@ -117,14 +117,14 @@ def test_metrics_that_have_no_scores() -> None:
 def test_forward_returns_the_batch_and_a_reset_keeps_nothing(number: int) -> None:
     """The scores of the batch, also of one query, which are added to the state."""
     by_query = PerQueryScores(MRR())
-    assert kept(by_query) == {}
+    assert scores_by_id(by_query) == {}
     parts = [by_query(*batch(number), query_ids=number * i + torch.arange(number)) for i in (0, 1)]
     found = by_query.compute()
     assert torch.equal(torch.cat([one.ids for one in parts]), found.ids)
     assert torch.equal(torch.cat([one.scores for one in parts]), found.scores)
     assert parts[0].ids.shape == parts[0].scores.shape == (number,)
     by_query.reset()
-    assert kept(by_query) == {}
+    assert scores_by_id(by_query) == {}
 
 
 def test_collections_merge_none_that_differ() -> None:

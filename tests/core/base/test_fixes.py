@@ -22,6 +22,7 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     DecileNDCG,
+    DecilePredictionShare,
     Grouped,
     LocationF1,
     PopularityBins,
@@ -29,7 +30,6 @@ from nextloc_metrics import (
     decile_metrics,
     next_location_metrics,
 )
-from nextloc_metrics.metrics.exposure import DecilePredictionShare
 
 # Lists of three ids; the location 0 is first, 1 second, 2 third.
 LIST = [0, 1, 2]
@@ -86,7 +86,7 @@ def test_bootstrap():
 
     certain = BootStrapper(MRR(), num_bootstraps=5)
     certain.update(*_batch(*[1] * 100))
-    work.same(certain.compute(), {"mean": tensor(0.5), "std": tensor(0.0)})
+    work.assert_same(certain.compute(), {"mean": tensor(0.5), "std": tensor(0.0)})
 
 
 # Running ------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_running(name: str):
     for start in (0, 30, 60):
         work.add(running, {k: v for k, v in work.rows(start, start + 30).items() if k != "groups"})
     work.add(last, work.rows(30, 90))
-    work.same(running.compute(), last.compute())
+    work.assert_same(running.compute(), last.compute())
 
 
 # ClasswiseWrapper ---------------------------------------------------------------------------------
@@ -120,7 +120,9 @@ def test_values_by_class():
     )
     by_group = ClasswiseWrapper(Grouped(MRR(), 2), prefix="mrr_of_user_")
     by_group.update(*_batch(1, 2), groups=tensor([1, 0]))
-    work.same(by_group.compute(), {"mrr_of_user_0": tensor(1 / 3), "mrr_of_user_1": tensor(0.5)})
+    work.assert_same(
+        by_group.compute(), {"mrr_of_user_0": tensor(1 / 3), "mrr_of_user_1": tensor(0.5)}
+    )
 
 
 # Collections --------------------------------------------------------------------------------------
@@ -147,7 +149,7 @@ def test_inside_a_metric_collection(compute_groups: bool):
     for name, each in fresh.items():
         expected.update({f"val/{name}_{key}": value for key, value in each.compute().items()})
     computed = metrics.compute()
-    work.same({key: computed[key] for key in expected}, expected)
+    work.assert_same({key: computed[key] for key in expected}, expected)
     assert set(computed) == {*expected, "val/theirs", "val/alone"}
 
 
@@ -247,7 +249,7 @@ def test_a_member_updated_by_itself():
     metrics = RankingCollection(members)
     metrics.update(*_batch(1))
     metrics["other"].update(*_batch(0))
-    work.same(metrics.compute(), {"one": tensor(0.0), "other": tensor(0.5)})
+    work.assert_same(metrics.compute(), {"one": tensor(0.0), "other": tensor(0.5)})
 
 
 def test_nested_ranking_collections():

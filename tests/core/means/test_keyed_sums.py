@@ -12,8 +12,8 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nextloc_metrics.core.means.keyed_sums import KeyedSums, sort_rows
-from nextloc_metrics.core.queries.keys import NO_KEY
+from inner import NO_KEY, sort_rows
+from nextloc_metrics.base import KeyedSums
 from strategies import examples
 
 FAR = st.sampled_from([0, 1, 2, 5, -1, 2**62, 2**63 - 1, -(2**63) + 1, NO_KEY])

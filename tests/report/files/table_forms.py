@@ -18,7 +18,7 @@ import pytest
 from pyarrow import ipc, parquet
 
 from nextloc_metrics import report
-from table_doors import evaluate_table, read_table
+from table_calls import evaluate_table, read_table
 
 PACKED = [".csv.gz", ".csv.zst", ".jsonl.gz", ".jsonl.zst"]
 FILES = [".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".npz", *PACKED]
@@ -46,12 +46,12 @@ def run(*arguments: str) -> Any:
     """Run the command as a shell would."""
     from click.testing import CliRunner
 
-    from nextloc_metrics.cli.commands import main
+    from command import main
 
     return CliRunner().invoke(main, [*arguments])
 
 
-def written(content: str, folder: Path) -> Path:
+def written_file(content: str, folder: Path) -> Path:
     """Write JSON lines, or CSV, whose header is added if it has none; no line end is changed."""
     kind = "jsonl" if content.lstrip("\ufeff\n")[:1] == "{" else "csv"
     if kind == "csv" and "target" not in content:
@@ -65,7 +65,7 @@ def records(*rows: Mapping[str, Any]) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def made(columns: Any, form: str, folder: Path) -> Any:
+def table_in_form(columns: Any, form: str, folder: Path) -> Any:
     """Write columns as a file of one format, or return them as a frame or a stream."""
     table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     path = folder / f"a{form}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,6 +99,45 @@ def path(
         return distance(pred[i], true[j]) + min(best(i - 1, j), best(i, j - 1), best(i - 1, j - 1))
 
     return best(len(pred) - 1, len(true) - 1) if len(pred) else math.inf
+
+
+def point_errors(pred: Points, true: Points) -> list[float]:
+    """The distance of each step."""
+    return [distance(*step) for step in zip(pred, true, strict=True)]
+
+
+def mean_of(score: Callable[..., float | None]) -> Callable[..., float]:
+    """The mean score of a batch of pairs, which are padded with NaN; None leaves a pair out."""
+
+    def value(preds: Tensor, target: Tensor, **options: Any) -> float:
+        pairs = [
+            [[point for point in points if not math.isnan(point[0])] for points in pair]
+            for pair in zip(preds.tolist(), target.tolist(), strict=True)
+        ]
+        every = [score(*pair, **options) for pair in pairs if pair[1]]
+        scores = [x for x in every if x is not None]
+        return math.fsum(scores) / len(scores) if scores else math.nan
+
+    return value
+
+
+def dtw(
+    pred: Points, true: Points, scale: float = 1.0, normalized: bool = False, **options: Any
+) -> float:
+    """The best path, over the length of the longer sequence if it is normalized."""
+    return path(pred, true, **options) / scale / (max(len(pred), len(true)) if normalized else 1)
+
+
+def mean_point_error(pred: Points, true: Points) -> float:
+    """The mean distance of the steps."""
+    errors = point_errors(pred, true)
+    return sum(errors) / len(errors)
+
+
+def point_error_at(pred: Points, true: Points, step: int) -> float | None:
+    """The distance of one step, from 1 at the start and from -1 at the end."""
+    errors = point_errors(pred, true)
+    return errors[step - (step > 0)] if len(errors) >= abs(step) else None
 
 
 def padded(sequences: Sequence[Points], extra: int = 0) -> Tensor:

@@ -324,3 +324,21 @@ def values_of(
     for label, number in numbered.items():
         values[f"{name}_decile_{label}"] = coverage(of, bin_of, [number], **options)
     return values
+
+
+def of_batch(metric: str) -> Callable[..., Values]:
+    """The values of a batch by this metric, with the options of its class."""
+
+    def values(
+        preds: Tensor,
+        target: Tensor,
+        mask: Tensor | None = None,
+        *,
+        bins: Any,
+        ignore_index: int | None = None,
+        **options: Any,
+    ) -> Values:
+        of = queries(preds, target, mask, ignore_index)
+        return values_of(metric, of, bins.bin_of.tolist(), bins.num_bins, **options)
+
+    return values

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import decile_oracle
 from nextloc_metrics import PopularityBins
+from oracles import deciles
 
 BY = ["mass", "items"]
 COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
@@ -22,7 +22,7 @@ COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: int) -> None:
     """Every location's bin equals that of a loop over all locations."""
     bins = PopularityBins.from_counts(counts, num_bins, by)
-    assert bins.bin_of.tolist() == decile_oracle.bins_of_counts(counts, num_bins, by)
+    assert bins.bin_of.tolist() == deciles.bins_of_counts(counts, num_bins, by)
     assert bins.num_bins == num_bins
     assert len(bins) == len(counts)
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from inner import Computed, Positive
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -29,8 +30,8 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base import RecordMetric
-from nextloc_metrics.core.base.annotated_options import Computed, Positive
 from nextloc_metrics.trajectories import GeoBLEU
+from strategies import state_name
 
 if TYPE_CHECKING:
     from collections import OrderedDict as Unknown
@@ -128,7 +129,7 @@ def test_a_tensor_with_a_value_and_other_lists_are_options() -> None:
 
     assert options(Weights) == ["cuts", "table"]
     assert torch.equal(Weights([1]).table, torch.zeros(2))
-    assert Weights([1], torch.ones(2))._state_name != Weights([1])._state_name
+    assert state_name(Weights([1], torch.ones(2))) != state_name(Weights([1]))
 
 
 def test_annotations_that_cannot_be_evaluated() -> None:
@@ -253,7 +254,7 @@ def test_numbers_of_tensors_and_numpy_are_plain_numbers(number: Any) -> None:
     """The state is the same, and the attribute is an int."""
     metric = AccuracyAtK(number)
     assert type(metric.k) is int
-    assert metric._state_name == AccuracyAtK(5)._state_name
+    assert state_name(metric) == state_name(AccuracyAtK(5))
     assert type(GeoBLEU(beta=np.float32(0.5)).beta) is float
 
 
@@ -298,7 +299,7 @@ class Scaled(Scored):
 def test_computed_options_share_a_state() -> None:
     """Only `compute` reads them: one state for both, and one update of a collection."""
     one, two = Scaled(), Scaled(factor=2.0)
-    assert one._state_name == two._state_name != Scaled(cut=4)._state_name
+    assert state_name(one) == state_name(two) != state_name(Scaled(cut=4))
     assert (repr(two), two.label) == ("Scaled(factor=2.0)", "MRR x 2")
     together = MetricCollection({"one": one, "two": two})
     together.update(SCORES, TARGET)
@@ -386,9 +387,9 @@ def test_an_init_may_pass_the_default_on() -> None:
     """The default is an option as another value is, and makes the same state."""
     for metric in (Decay(), Decay(1, decay=0.5), Decay(near=1)):
         assert (metric.near, metric.decay, repr(metric)) == (1, 0.5, "Decay()")
-        assert metric._state_name == Decay()._state_name
+        assert state_name(metric) == state_name(Decay())
     assert repr(Decay(2)) == "Decay(near=2)"
-    assert (Top().k, Top(2)._state_name, repr(Top(3))) == (2, Top()._state_name, "Top(k=3)")
+    assert (Top().k, state_name(Top(2)), repr(Top(3))) == (2, state_name(Top()), "Top(k=3)")
 
 
 class Weighted(Scored):

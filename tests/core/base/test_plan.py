@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from inner import Batch, Plan
 from nextloc_metrics import (
     MRR,
     RBP,
@@ -18,8 +19,6 @@ from nextloc_metrics import (
     RankingMetric,
     backends,
 )
-from nextloc_metrics.core.base.plan import Plan
-from nextloc_metrics.core.queries.batch import Batch
 
 SCORES = torch.tensor([[0.5, 0.25, 0.125], [0.25, 0.5, 0.125]])
 LISTS, TARGET = torch.tensor([[1, 0], [2, 1]]), torch.tensor([1, 1])

@@ -1,11 +1,13 @@
-"""Examples that a person can check by hand."""
+"""Metrics of the first k ranks: examples that a person can check by hand, and their relations."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
 from torch import Tensor
 from torchmetrics import Metric
 
@@ -14,8 +16,6 @@ from nextloc_metrics import (
     AccuracyAtK,
     F1AtK,
     LocationF1,
-    LocationPrecision,
-    LocationRecall,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -23,8 +23,15 @@ from nextloc_metrics import (
     RecallAtK,
     scoring,
 )
-from nextloc_metrics.core.scoring import formulas
-from strategies import updated
+from strategies import (
+    DIRTY,
+    examples,
+    graded_relevant,
+    one_relevant,
+    same,
+    state,
+    updated,
+)
 
 inf, nan = math.inf, math.nan
 
@@ -42,7 +49,7 @@ def at_ranks(*ranks: int, locations: int = 20) -> tuple[Tensor, Tensor]:
     return torch.tensor(rows), torch.zeros(len(ranks), dtype=torch.long)
 
 
-def of(metric: Metric, *args: Tensor) -> float:
+def value_of(metric: Metric, *args: Tensor) -> float:
     """The value of a metric after one update."""
     return updated(metric, *args).compute().item()
 
@@ -120,25 +127,7 @@ BY_HAND: list[tuple[Metric, tuple[Tensor, Tensor], float]] = [
 @pytest.mark.parametrize(("metric", "batch", "expected"), BY_HAND)
 def test_values_by_hand(metric: Metric, batch: tuple[Tensor, Tensor], expected: float) -> None:
     """The value of one batch is the fraction that a person writes down."""
-    assert of(metric, *batch) == pytest.approx(expected)
-
-
-def test_weighted_f1_of_a_confusion_matrix() -> None:
-    """Three locations: each location's F1 weighted by how often it was visited."""
-    matrix = [[50, 10, 5], [5, 80, 15], [10, 20, 35]]
-    target = [i for i, row in enumerate(matrix) for n in row for _ in range(n)]
-    decided = [j for row in matrix for j, n in enumerate(row) for _ in range(n)]
-    preds = torch.nn.functional.one_hot(torch.tensor(decided), 3).float()
-    f1 = [2 * 50 / (65 + 65), 2 * 80 / (100 + 110), 2 * 35 / (65 + 55)]
-    expected = (65 * f1[0] + 100 * f1[1] + 65 * f1[2]) / 230
-    assert expected == pytest.approx(0.7135, abs=5e-5)
-    assert of(LocationF1(3), preds, torch.tensor(target)) == pytest.approx(expected)
-    macro = LocationF1(3, average="macro")
-    assert of(macro, preds, torch.tensor(target)) == pytest.approx(sum(f1) / 3)
-    micro = LocationF1(3, average="micro")
-    assert of(micro, preds, torch.tensor(target)) == pytest.approx((50 + 80 + 35) / 230)
-    each = updated(LocationF1(3, average=None), preds, torch.tensor(target)).compute()
-    assert each.tolist() == pytest.approx(f1)
+    assert value_of(metric, *batch) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("k", [1, 10, 50])
@@ -146,63 +135,57 @@ def test_a_diverged_model_scores_nothing(k: int) -> None:
     """NaN everywhere is a miss for every k, also when k exceeds the number of locations."""
     preds, target = torch.full((3, 20), nan), torch.tensor([0, 7, 19])
     for metric in (AccuracyAtK(k), MRR(), MRR(k), NDCGAtK(k), MAPAtK(k), LocationF1(20)):
-        assert of(metric, preds, target) == 0.0
+        assert value_of(metric, preds, target) == 0.0
         assert metric.num_queries == 3
 
 
-def test_location_f1_of_rows_that_decide_nothing() -> None:
-    """A row with a NaN, or with nothing above -inf, counts as a visit and as no decision."""
-    preds = torch.tensor([[9.0, 0.0, 0.0], [9.0, 0.0, nan], [-inf, -inf, -inf]])
-    target = torch.tensor([0, 0, 0])
-    metric = updated(LocationF1(3), preds, target)
-    assert metric.compute().item() == pytest.approx(2 * 1 / (3 + 1))
-    assert metric.num_queries == 3
-    assert of(LocationPrecision(3, average="micro"), preds, target) == 1 / 1
-    assert of(LocationRecall(3, average="micro"), preds, target) == pytest.approx(1 / 3)
+KS = (1, 2, 3, 5, 8)
 
 
-@pytest.mark.parametrize("looks", [True, False])
-@pytest.mark.parametrize(
-    ("above", "tied", "relevant", "k"),
-    [
-        (0, 256, 2, None),
-        (0, 257, 2, None),
-        (3, 301, 5, None),
-        (7, 3000, 2, 2000),
-        (300, 2999, 3, 900),
-        (0, 257, 257, None),
-        (0, 259, 3, 256),
-        (4, 300, 2, 260),
-        (4, 300, 2, 261),
-        (2, 300, 43, None),
-        (2, 300, 44, None),
-        (0, 400, 390, 200),
-        (1, 5000, 60, 4999),
-        (0, 100_000, 2, 99_990),
-    ],
-)
-def test_the_first_of_several_in_a_long_block_of_ties(
-    above: int,
-    tied: int,
-    relevant: int,
-    k: int | None,
-    looks: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The expectation of 1 / rank in exact integers, also where nothing may read a value."""
-    monkeypatch.setattr(formulas, "must_not_sync", lambda _: not looks)
-    scores = torch.zeros(2, above + tied)
-    scores[:, :above] = 1.0
-    target = torch.arange(above, above + relevant).repeat(2, 1)
-    target[1, 1:] = -1  # another query, of one relevant location
-    ranking = Ranking.from_scores(scores, target)
-    ways, expected = math.comb(tied - 1, relevant - 1), 0
-    for q in range(1, tied - relevant + 2):
-        if k is None or above + q <= k:
-            expected += (ways << 200) // (above + q)
-        ways = ways * (tied - q - relevant + 1) // max(1, tied - q)
-    expected //= math.comb(tied, relevant)
-    first, single = scoring.reciprocal_rank(ranking, k).tolist()
-    assert abs(first - expected / (1 << 200)) < 2e-13
-    places = range(above + 1, min(above + tied, k or above + tied) + 1)
-    assert abs(single - math.fsum(1 / place for place in places) / tied) < 2e-13
+@given(graded_relevant(DIRTY))
+def test_scores_never_fall_with_k(batch: tuple[Tensor, Tensor]) -> None:
+    """A longer look never finds less: scores whose divisor does not grow with k."""
+    ranking = Ranking.from_scores(*batch)
+    has_some = ranking.num_relevant > 0
+    rising: dict[str, Any] = {
+        "hits": lambda k: scoring.hits(ranking, k),
+        "accuracy": lambda k: scoring.accuracy(ranking, k),
+        "reciprocal rank": lambda k: scoring.reciprocal_rank(ranking, k),
+        "recall": lambda k: scoring.recall(ranking, k),
+        "full ndcg": lambda k: scoring.ndcg(ranking, k, "linear", "full"),
+        "ap over n": lambda k: scoring.average_precision(ranking, k, "relevant"),
+    }
+    for name, score in rising.items():
+        values = torch.stack([score(k)[has_some] for k in KS])
+        assert (values.diff(dim=0) >= -1e-12).all(), name
+
+
+@examples(5)
+@given(one_relevant(DIRTY))
+def test_one_relevant_location_makes_metrics_equal(batch: tuple[Tensor, Tensor]) -> None:
+    """MAP@k is MRR@k and recall is accuracy, bit for bit, on any ties."""
+    for k in (1, 3, 8):
+        for ties in ("expected", "optimistic", "pessimistic"):
+            pairs: list[tuple[Metric, Metric]] = [
+                (MAPAtK(k, ties=ties), MRR(k, ties=ties)),
+                (RecallAtK(k, ties=ties), AccuracyAtK(k, ties=ties)),
+                (RecallAtK(k, normalized=True, ties=ties), AccuracyAtK(k, ties=ties)),
+            ]
+            for one, other in pairs:
+                assert same(state(updated(one, *batch)), state(updated(other, *batch)))
+                assert same(one.compute(), other.compute())
+
+
+@given(one_relevant(DIRTY))
+def test_the_order_of_metrics_of_one_relevant_location(batch: tuple[Tensor, Tensor]) -> None:
+    """Acc@1 <= MRR@k <= NDCG@k <= Acc@k, and at k = 1 all four are one."""
+    ranking = Ranking.from_scores(*batch)
+    first = scoring.accuracy(ranking, 1)
+    for k in KS:
+        mrr, ndcg = scoring.reciprocal_rank(ranking, k), scoring.ndcg(ranking, k)
+        assert (first <= mrr + 1e-12).all()
+        assert (mrr <= ndcg + 1e-12).all()
+        assert (ndcg <= scoring.accuracy(ranking, k) + 1e-12).all()
+    at_1: list[Metric] = [AccuracyAtK(1), MRR(1), NDCGAtK(1), MAPAtK(1), PrecisionAtK(1)]
+    values = [updated(metric, *batch).compute() for metric in at_1]
+    assert all(same(values[0], value) for value in values)

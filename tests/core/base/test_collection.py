@@ -16,6 +16,8 @@ from torch.utils._pytree import tree_leaves
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from inner import ClickThroughCollection
+from metric_tester import LOCATIONS
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -38,8 +40,7 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.metrics.click_through import ClickThroughCollection
-from strategies import LOCATIONS, batch, same, states, updated
+from strategies import batch, same, states, updated
 
 NEXT = ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
 RECOMMENDED = [
