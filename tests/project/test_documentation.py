@@ -136,6 +136,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_is_whole(site: Path) -> None:
     """Nothing is fetched from another host, and every formula is drawn as MathML."""
     pages = list(site.rglob("*.html"))

@@ -95,7 +95,10 @@ def test_ties_are_broken(ties: str, rank: int) -> None:
     assert float(metric.compute()) == 1 / rank**2
 
 
-@pytest.mark.parametrize("number", [200, 100_000, (1 << 20) + 77])
+MILLION = (1 << 20) + 77
+
+
+@pytest.mark.parametrize("number", [200, 100_000, pytest.param(MILLION, marks=pytest.mark.slow)])
 def test_a_constant_model_has_the_mean_over_all_ranks(number: int) -> None:
     """A block may be longer than the ranks that are scored at once."""
     metric = Squared()

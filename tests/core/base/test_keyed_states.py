@@ -276,7 +276,7 @@ def test_tables_and_pictures_write_names() -> None:
     assert list(rows) == ["hit, -3", "hit, 12", "hit, ann", "hit, bob"]
     _, axes = plotting.by_group({"model": by_user})
     assert [x.get_text() for x in axes.get_xticklabels()] == [
-        *("-3 (1)", "12 (1)", "ann (1)", "bob (1)")
+        *("-3\n(1)", "12\n(1)", "ann\n(1)", "bob\n(1)")
     ]
     _, axes = by_user.plot()
     labels = [text.get_text() for text in axes.get_legend().get_texts()]

@@ -177,6 +177,7 @@ def test_targets_that_are_all_missing_say_nothing_of_types() -> None:
         assert (found.values["mrr"], found.card["missing_targets"]) == (0, 2)
 
 
+@pytest.mark.slow
 def test_a_share_of_files_without_rows_is_no_warning(tmp_path: Path) -> None:
     """All files without rows are one, also with several processes."""
     for i, text in enumerate(["", "3,3\n", "5,4\n"]):

@@ -49,7 +49,7 @@ def test_a_name_in_a_list_of_text_beside_integers_is_named(name: str) -> None:
         evaluated(rows)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_name_behind_many_integers_is_a_name(workers: int, tmp_path: Path) -> None:
     """The number of locations is not used beside text, wherever the first name stands."""
     path = lines(tmp_path, *[([3], 3)] * 1500, (["Zoo"], "Zoo"))
