@@ -374,6 +374,8 @@ def for_command(message: str) -> str:
         name, _, value = part.partition("=")
         if name in names:
             value = "" if value == "True" else value.replace("'miss'", "miss")
+            if value.startswith("{'"):  # of `answers`, such as {'separator': ' '}
+                value = value[2:-1].replace("': ", "=", 1)
             parts[i] = f"{names[name]} {value}".rstrip().replace("= ", "=")
     return "`".join(parts).replace("\0", "`")
 

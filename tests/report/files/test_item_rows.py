@@ -129,3 +129,14 @@ def test_a_score_of_an_item_is_a_number(tmp_path: Path) -> None:
         (tmp_path / f"{number}.csv").write_text(f"user,item,score\n{number},3,{score}\n", "utf-8")
     with pytest.raises(ValueError, match=r"line 2.* of .*1\.csv must hold a number in `score`"):
         evaluate_table(tmp_path, **named)
+
+
+@pytest.mark.parametrize("values", [["0.9", "0.1"], [True, False], pd.to_datetime([0, 1])])
+def test_a_column_that_is_no_numbers_is_to_be_converted(values: Any) -> None:
+    """Text is one, as pandas reads with `dtype=str`; the remedy is for the column, not a cell."""
+    rows = pd.DataFrame({"u": ["1", "1"], "item": ["07", "03"], "s": values})
+    source = Source(rows, truth=rows[:1], query="u", item="item", score="s", target="item")
+    with pytest.raises(ValueError, match=r"row 0 .*number in `s`.*`astype\(float\)`"):
+        evaluate(source)
+    numbers = {**vars(source), "rows": rows.assign(s=[0.9, 0.1])}
+    assert evaluate(Source(**numbers), k=1).values["acc_at_1"] == 1

@@ -65,7 +65,7 @@ def test_a_name_behind_many_integers_is_a_name(workers: int, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("rows", "says", "not_said"), [
     ([(["a"], 3), ([3], 3)], "count names as misses", "must be a list"),
-    ([([-7], 3), ([3], 3)], "padding=-100", "must be a list"),
+    ([([-7], 3), ([3], 3)], "'padding': -100", "must be a list"),
     ([([3], -7), ([3], 3)], "an id is 0 or more", "on_error"),
 ])  # fmt: skip
 def test_the_remedy_fits_the_cell(

@@ -540,12 +540,13 @@ def test_floats_are_scores(tmp_path: Path) -> None:
 
 ONE = {"preds": [3, 1], "target": 3}
 IS_REFUSED: list[tuple[str, int | None, str]] = [
-    ('"[1, 2]",1\n1 x 2,2', 1, "'1 x 2'"), ("1 2,1", 0, "'1 2'.* `separator=' '`"),
-    ("3,3\n4|5,4", 1, "`separator="), ("3,3\na|b,4", 1, ""),
-    *((f'"{x}","{x}"\n7,7', 0, "`target`.*`separator=") for x in MANY),
-    *((f'7,7\n[1],"{x}"', 1, "`target`.*`separator=") for x in MANY),
-    ("-100,1", 0, "'-100'.* `padding=-100`"), ("1.5,1", 0, "'1.5'"), ("1,", 0, "`target`.*''"),
-    ("1,1\n2,-100", 1, "'-100'.* `padding=-100`"), ("1,1\n2,-1", 1, "`target`.*-1"),
+    ('"[1, 2]",1\n1 x 2,2', 1, "'1 x 2'"), ("1 2,1", 0, "'1 2'.* `answers=\\{'separator': ' '\\}`"),
+    ("3,3\n4|5,4", 1, "`answers=.'separator'"), ("3,3\na|b,4", 1, ""),
+    *((f'"{x}","{x}"\n7,7', 0, "`target`.*`answers=.'separator'") for x in MANY),
+    *((f'7,7\n[1],"{x}"', 1, "`target`.*`answers=.'separator'") for x in MANY),
+    ("-100,1", 0, "'-100'.* `answers=.'padding': -100.`"), ("1.5,1", 0, "'1.5'"),
+    ("1,", 0, "`target`.*''"),
+    ("1,1\n2,-100", 1, "'-100'.* `answers=.'padding': -100.`"), ("1,1\n2,-1", 1, "`target`.*-1"),
     ("[1],[]\n[2],-1", 1, "`target`.*-1"), ("1,1.5", 0, "`target`.*'1.5'"),
     ("1,1\n1,1.5", 1, "`target`.*'1.5'"), ("1,1e3x\n,", 1, "`target`.*''"), ("3,3\0", 0, "NUL"),
     ("a,a\0\na,a", 0, "NUL"), ("[gone],Bar", 0, r"'\[gone\]'"), ("\"['a''b']\",b", 0, "a''b"),

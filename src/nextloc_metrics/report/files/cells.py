@@ -47,8 +47,10 @@ _SUSPECT = f"^(?:{_QUOTED}|{_NUL}|{_OBJECT}|{_PADDED})$"
 
 
 #: what to do about a number below zero
-PADDING = "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
-PADDING += "answer as a miss with `on_error='miss'`"
+PADDING = (
+    "leave out numbers that pad lists, such as -100, with `answers={'padding': -100}`, or count "
+    "the whole answer as a miss with `on_error='miss'`"
+)
 
 
 class _WrongTypeError(ValueError):
@@ -565,7 +567,9 @@ def remedy(cell: Any, reading: CellReading, otherwise: str = PADDING) -> str:
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         mark = marks[0] if marks else reading.separator
         if mark != reading.separator and any(x.isdecimal() for x in cell.split(mark)):
-            return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
+            return (
+                f"if it is several ids, write `[3, 5]` or pass `answers={{'separator': {mark!r}}}`"
+            )
     if isinstance(cell, str) and reading.untyped and is_suspect(pa.array([cell]))[0]:
         return (
             "write a number as digits, and leave rows without a target out; a name that looks like "

@@ -181,8 +181,8 @@ def check_no_answers(part: FilePart, preds: str, target: str, separator: str | N
             raise ValueError(
                 f"`preds` must be lists of ids, and no target is among those of {preds!r} in "
                 f"{part.file}, but several stand in one text, such as {short(joined[0])}; pass "
-                f"`separator={between!r}`, write each as an item of its own, such as ['Home', "
-                "'Cafe'], or read the answers of a language model with `answers`."
+                f"`answers={{'separator': {between!r}}}`, write each as an item of its own, such "
+                "as ['Home', 'Cafe'], or read the answers of a language model with `answers`."
             )
         if 2 * len(answers) > len(texts):
             raise ValueError(

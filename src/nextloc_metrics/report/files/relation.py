@@ -339,6 +339,7 @@ def to_numbers(relation: Relation, role: str, rule: Rule) -> None:
         cell = f"CASE WHEN NOT ({is_word}) THEN TRY_CAST({cell} AS {kind}) END"
     elif family not in ("integers", "large", "floats"):
         kind, cell = "DOUBLE", "CAST(NULL AS DOUBLE)"
+        rule = rule._replace(remedy="make the column numbers, such as by `astype(float)`")
     rule = rule._replace(wrong=rule.wrong.replace("{2}", cell))
     if kind in ("FLOAT", "DOUBLE"):
         cell = f"CASE WHEN NOT isnan({cell}) THEN {cell} END"

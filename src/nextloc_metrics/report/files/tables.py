@@ -60,7 +60,9 @@ from nextloc_metrics.report.files.sources import open_table
 
 #: what to do about a query without a target
 GAP_REMEDY = "leave the row out, or count it as a miss with `on_missing='miss'`"
-_NEGATIVE_REMEDY = "an id is 0 or more; a number that pads lists is named by `padding=-100`"
+_NEGATIVE_REMEDY = (
+    "an id is 0 or more; a number that pads lists is named by `answers={'padding': -100}`"
+)
 _LABEL_REMEDY = (
     "a target is one id; a label in words needs a column with its id, or is read by the same rule "
     "as the answers, `report.read_answers(labels, ...)`"
