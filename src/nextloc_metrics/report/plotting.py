@@ -260,7 +260,7 @@ def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -
         total, queries = sum(weighted[int(place)] for place in places)
         return total / queries
 
-    options: Any = {"gridsize": 45, "linewidths": 0.2, "cmap": _COLORS}
+    options: Any = {"gridsize": 45, "mincnt": 1, "linewidths": 0.2, "cmap": _COLORS}
     places = torch.arange(len(points)).numpy()
     return axes.hexbin(*points.T.numpy(), C=places, reduce_C_function=mean, **options)
 
