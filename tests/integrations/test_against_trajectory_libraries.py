@@ -58,8 +58,8 @@ def scores(metric: PairMetric, pairs: list[tuple[Points, Points]]) -> Any:
 def test_the_challenges_values(year: Any) -> None:
     """`as_of` gives the values of geobleu before and after its change of May 2025."""
     pairs = [(points(rows, 1), points(columns, 2)) for rows, columns in SIZES]
-    # With AVX-512, NumPy 1 rounds `exp` otherwise. In the longest pair many n-grams are equally near
-    # but for rounding, which then decides otherwise which of them are matched.
+    # With AVX-512, NumPy 1 rounds `exp` otherwise. Many n-grams of the longest pair are equally
+    # near but for rounding, which then decides otherwise which of them are matched.
     size = len(SIZES) - (np.lib.NumpyVersion(np.__version__) < "2.0.0")
     found = scores(GeoBLEU.as_of(year), pairs)
     np.testing.assert_allclose(found[:size], GEO_BLEU[year][:size], atol=1e-12)
