@@ -9,6 +9,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics.core.base.fixes import BaseMetric
 from nextloc_metrics.core.base.mean import MeanMetric, check_mean
+from nextloc_metrics.core.base.metric import HOST_OPTIONS
 from nextloc_metrics.core.base.plan import check
 from nextloc_metrics.core.means import exact
 from nextloc_metrics.core.queries.arrays import Array, as_tensor
@@ -53,8 +54,10 @@ class PerQueryScores(BaseMetric):
     higher_is_better = None
 
     def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
-        super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
-        self.metric = check_mean("metric", metric)
+        check_mean("metric", metric)
+        inherited = {name: getattr(metric, name) for name in HOST_OPTIONS}
+        super().__init__(**{"dist_sync_fn": gather_rows, **inherited, **kwargs})
+        self.metric = metric
         # the metric is in the name, so a MetricCollection does not share states of other scores
         self._state_name = f"PerQueryScores({metric._state_name})"
         self.add_state(self._state_name, [], dist_reduce_fx="cat")

@@ -26,6 +26,7 @@ from nextloc_metrics import (
     MeanRank,
     NDCGAtK,
     NegativeLogLikelihood,
+    PerQueryScores,
     PrecisionAtK,
     Ranking,
     RankingCollection,
@@ -422,3 +423,23 @@ def test_the_gap_by_hand() -> None:
     ranks.update(torch.tensor([[3, 1], [3, 1]]), torch.tensor([3, 1]), groups=torch.tensor([1, 0]))
     assert ranks.gap()[:2] == (1.0, 0.0)
     assert ranks.gap().high == float("inf")  # a group with one query
+
+
+def test_options_of_torchmetrics_are_those_of_the_metric() -> None:
+    """A process that counts alone does so by groups, too; an option of its own goes first."""
+    options: dict[str, Any] = {
+        "sync_on_compute": False,
+        "process_group": "one of several",
+        "compute_with_cache": False,
+        "compute_on_cpu": True,
+        "dist_sync_on_step": True,
+        "distributed_available_fn": lambda: False,
+    }
+    metric = MRR(**options, dist_sync_fn=lambda state, group: [state])
+    clustered = RankingCollection({"mrr": metric}).clustered(2)["mrr"]
+    for made in (Grouped(metric), Grouped(metric, 2), clustered, PerQueryScores(metric)):
+        assert {name: getattr(made, name) for name in options} == options
+    for made in (Grouped(metric), clustered):
+        assert made.dist_sync_fn is metric.dist_sync_fn  # that of rows differs
+    assert Grouped(metric, sync_on_compute=True).sync_on_compute
+    assert Grouped(MRR()).sync_on_compute

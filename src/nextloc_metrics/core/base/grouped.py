@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.core.base.annotated_options import COMPUTED, Computed
 from nextloc_metrics.core.base.mean import MeanMetric, check_mean
-from nextloc_metrics.core.base.metric import RecordMetric
+from nextloc_metrics.core.base.metric import HOST_OPTIONS, RecordMetric
 from nextloc_metrics.core.base.plan import sums
 from nextloc_metrics.core.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.core.means import exact, intervals
@@ -106,8 +106,8 @@ class Grouped(RecordMetric):
     The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
 
     Args:
-        metric: the metric whose score is averaged, with its `ignore_index` and `validate_args`; its
-            own state is not updated.
+        metric: the metric whose score is averaged, with its `ignore_index`, its `validate_args` and
+            its options of TorchMetrics, such as `sync_on_compute`; its own state is not updated.
         num_groups: the number of groups, 0 to `num_groups` - 1. None for the number of `labels`;
             without them groups are any integers or text, and the state grows with them.
         group: the group whose value `compute` returns, as a scalar; None for all groups.
@@ -163,8 +163,8 @@ class Grouped(RecordMetric):
         **kwargs: Any,
     ) -> None:
         if isinstance(metric, MeanMetric):
-            kwargs.setdefault("ignore_index", metric.ignore_index)
-            kwargs.setdefault("validate_args", metric.validate_args)
+            inherited = ("ignore_index", "validate_args", "dist_sync_fn", *HOST_OPTIONS)
+            kwargs = {**{name: getattr(metric, name) for name in inherited}, **kwargs}
             if kwargs["validate_args"] is (not metric.validate_args):
                 metric = _copy_validating(metric, kwargs["validate_args"])
         labels, group = _read_labels("labels", labels), as_number(group)

@@ -54,6 +54,13 @@ class NoChanceError(TypeError):
     """A metric has no chance level."""
 
 
+#: TorchMetrics' own options, which a metric of the scores of another one takes from it
+HOST_OPTIONS = (
+    "compute_on_cpu", "compute_with_cache", "dist_sync_on_step", "distributed_available_fn",
+    "process_group", "sync_on_compute",
+)  # fmt: skip
+
+
 class RecordMetric(BaseMetric, ABC):
     """A metric that reads a record of each batch, such as a `Ranking`, and adds up integers.
 
