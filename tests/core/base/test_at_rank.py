@@ -210,3 +210,14 @@ def test_a_post_init_alone_is_enough() -> None:
     metric = Unprepared()
     metric.update(torch.tensor([[0.1, 0.9]]), torch.tensor([1]))
     assert metric.compute() == 0.25
+
+
+def test_a_score_out_of_range_is_named_as_it_is_defined() -> None:
+    """By `at_rank`, where the class has no `score` of its own."""
+
+    class Twice(RankingMetric):
+        def at_rank(self, rank: torch.Tensor) -> torch.Tensor:
+            return 2 / rank
+
+    with pytest.raises(ValueError, match=r"`at_rank` of .*Twice.* must return values in"):
+        Twice().update([[1, 2]], [1])

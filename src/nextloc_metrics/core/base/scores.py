@@ -232,8 +232,9 @@ def check_score_range(
         if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric._is_bounded)):
             low, high = torch.stack(spread(row).aminmax()).tolist()
             values = "in [0, 1]" if metric._is_bounded else "from 0 to 2^31, or infinity"
+            name = getattr(metric, "_scored_by", None) or "score"
             raise ValueError(
-                f"`score` of {short(metric)} must return values {values}, got {low} to {high}."
+                f"`{name}` of {short(metric)} must return values {values}, got {low} to {high}."
             )
         if exact.HIGHEST_FINITE < high < torch.inf:
             query = int(spread(row).argmax())
