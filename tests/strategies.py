@@ -79,6 +79,16 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
     return metric
 
 
+def updated_by(metric: Metric, preds: Any, target: Any, **named: Any) -> Metric:
+    """The metric after one update with predictions and targets as tensors."""
+    return updated(metric, torch.as_tensor(preds), torch.as_tensor(target), **named)
+
+
+def value(metric: Metric, preds: Any, target: Any, **named: Any) -> float:
+    """The value after one update with predictions and targets as tensors."""
+    return float(updated_by(metric, preds, target, **named).compute())
+
+
 def floats_of(metrics: MetricCollection, *batch: Any, **options: Any) -> dict[str, float]:
     """The values of a collection for one batch, as floats."""
     values = updated(copy.deepcopy(metrics), *batch, **options).compute()
@@ -247,3 +257,19 @@ def compare_scores(a: Any, b: Any, groups: Tensor | None = None, **options: Any)
     if groups is not None:
         options |= {"groups": {"user": groups}, "cluster": "user"}
     return report.compare({"a": a, "b": b}, **options).comparisons["b"]["score"]
+
+
+@st.composite
+def logits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
+    """Logits with ties and impossible candidates, and a target per query."""
+    rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 7))
+    level = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-8, 8, width=32))
+    some = st.lists(
+        st.one_of(level, level, level, st.just(-math.inf)), min_size=columns, max_size=columns
+    )
+    drawn = [draw(some) for _ in range(rows)]
+    for row in drawn:
+        if max(row) == -math.inf:
+            row[0] = 0.0
+    target = draw(st.lists(st.integers(0, columns - 1), min_size=rows, max_size=rows))
+    return torch.tensor(drawn), torch.tensor(target)

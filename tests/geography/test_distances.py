@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics.pairwise import haversine_distances
+from towns import haversine, locations_of_a_town
 
 from nextloc_metrics import (
     AccuracyAtK,
@@ -22,22 +22,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from oracles import decisions
-from oracles.sequences import RADIUS
 from strategies import examples, state_name
-
-
-def locations_of_a_town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
-    """Locations within some km; two have equal coordinates, and one is far away."""
-    generator = np.random.default_rng(seed)
-    latitude, longitude = generator.normal([[40.7], [-74]], 0.02, (2, number))
-    latitude[1], longitude[1] = latitude[0], longitude[0]
-    latitude[2], longitude[2] = -latitude[3], longitude[3] + 180
-    return latitude, longitude, Locations(latitude, longitude)
-
-
-def haversine(latitude: Any, longitude: Any) -> Any:
-    """All distances in km, by scikit-learn."""
-    return RADIUS * haversine_distances(np.radians(np.stack([latitude, longitude], 1)))
 
 
 @st.composite

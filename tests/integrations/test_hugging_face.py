@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import importlib.util
 import json
@@ -25,21 +24,13 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 from nextloc_metrics.integrations.hugging_face import TrainerMetrics
+from page_code import defined_on
 from strategies import floats_of, updated
 
 C = 12  # locations
 
 
 Rows = Sequence[dict[str, Tensor]]
-
-
-def defined_on(page: Path) -> dict[str, Any]:
-    """The names that the examples of a page import and define."""
-    names: dict[str, Any] = {}
-    for example in doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8")):
-        if example.source.startswith(("def ", "from ", "import ")):
-            exec(example.source, names)
-    return names
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,11 @@ from nextloc_metrics import (
     RankingCollection,
     RecallAtK,
 )
+from page_code import defined_on
 from strategies import floats_of
 from table_calls import evaluate_table
 
 C = 12  # locations
-
-
-def defined_on(page: Path) -> dict[str, Any]:
-    """The names that the examples of a page import and define."""
-    names: dict[str, Any] = {}
-    for example in doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8")):
-        if example.source.startswith(("def ", "from ", "import ")):
-            exec(example.source, names)
-    return names
 
 
 # The recipes -------------------------------------------------------------------------------------

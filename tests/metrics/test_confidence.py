@@ -21,19 +21,9 @@ from nextloc_metrics import (
     probability_metrics,
 )
 from oracles.probabilities import calibration_error_of, risks
+from strategies import updated_by, value
 
 LOGITS = "logits"
-
-
-def updated(metric: Any, preds: Any, target: Any, **named: Any) -> Any:
-    """The metric after one update."""
-    metric.update(torch.as_tensor(preds), torch.as_tensor(target), **named)
-    return metric
-
-
-def value(metric: Any, preds: Any, target: Any, **named: Any) -> float:
-    """The value after one update."""
-    return float(updated(metric, preds, target, **named).compute())
 
 
 def as_rows(confidences: list[float], correct: list[bool]) -> tuple[Tensor, Tensor]:
@@ -78,7 +68,7 @@ def test_confidences_on_an_edge_are_in_the_lower_bin(bins: int) -> None:
 def test_tied_best_candidates_are_correct_in_part() -> None:
     """Of two best candidates, each is the answer half the time; their order changes nothing."""
     for target in (0, 1):
-        metric = updated(CalibrationError(1, given=LOGITS), [[2.0, 2.0, 1.0]], [target])
+        metric = updated_by(CalibrationError(1, given=LOGITS), [[2.0, 2.0, 1.0]], [target])
         assert metric.reliability().accuracy.tolist() == [0.5]
 
 
@@ -104,7 +94,7 @@ def test_selection_in_plain_loops(answers: list[tuple[float, bool]], coverage: f
 def test_calibration_and_selection_share_one_state() -> None:
     """One histogram in a collection, whatever bins, norms and shares."""
     metrics = probability_metrics(given=LOGITS)
-    updated(metrics, torch.randn(20, 5), torch.randint(5, (20,)))
+    updated_by(metrics, torch.randn(20, 5), torch.randint(5, (20,)))
     groups = list(metrics.compute_groups.values())
     assert ["ece", "aurc", "accuracy_at_coverage"] in groups
     assert ["nll", "perplexity"] in groups
@@ -124,11 +114,11 @@ def test_lists_of_ids_with_a_confidence() -> None:
     with pytest.raises(ValueError, match="`confidence` must be given with lists of ids"):
         AURC().update(preds, target)
     with pytest.raises(ValueError, match="needs the scores of all candidates"):
-        updated(BrierScore(), preds, target, confidence=sure)
+        updated_by(BrierScore(), preds, target, confidence=sure)
     with pytest.raises(ValueError, match=r"`confidence` must be in \[0, 1\], got 2.0 for query 1"):
-        updated(AURC(), preds[:2], target[:2], confidence=tensor([0.5, 2.0]))
+        updated_by(AURC(), preds[:2], target[:2], confidence=tensor([0.5, 2.0]))
     with pytest.raises(ValueError, match="`confidence` is read with lists of ids only"):
-        updated(AURC(), [[1.0, 2.0]], [0], confidence=tensor([0.5]))
+        updated_by(AURC(), [[1.0, 2.0]], [0], confidence=tensor([0.5]))
     both = RankingCollection({"acc": AccuracyAtK(1), "aurc": AURC()})
-    found = updated(both, preds, target, confidence=sure).compute()
+    found = updated_by(both, preds, target, confidence=sure).compute()
     assert float(found["acc"]) == 0.5

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor, tensor
 
 from nextloc_metrics import (
@@ -20,37 +18,9 @@ from nextloc_metrics import (
     RankingCollection,
 )
 from oracles.probabilities import softmax
-from strategies import float32
+from strategies import float32, logits, updated_by, value
 
 LOGITS = "logits"
-WORST = [math.nan, math.inf]
-
-
-def updated(metric: Any, preds: Any, target: Any, **named: Any) -> Any:
-    """The metric after one update."""
-    metric.update(torch.as_tensor(preds), torch.as_tensor(target), **named)
-    return metric
-
-
-def value(metric: Any, preds: Any, target: Any, **named: Any) -> float:
-    """The value after one update."""
-    return float(updated(metric, preds, target, **named).compute())
-
-
-@st.composite
-def logits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
-    """Logits with ties and impossible candidates, and a target per query."""
-    rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 7))
-    level = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-8, 8, width=32))
-    some = st.lists(
-        st.one_of(level, level, level, st.just(-math.inf)), min_size=columns, max_size=columns
-    )
-    drawn = [draw(some) for _ in range(rows)]
-    for row in drawn:
-        if max(row) == -math.inf:
-            row[0] = 0.0
-    target = draw(st.lists(st.integers(0, columns - 1), min_size=rows, max_size=rows))
-    return tensor(drawn), tensor(target)
 
 
 # Log-likelihood and Brier score ------------------------------------------------------------------
@@ -63,7 +33,7 @@ def test_likelihood_and_brier_score_in_plain_loops(batch: tuple[Tensor, Tensor])
     rows = [softmax(row) for row in preds.double().tolist()]
     own = [row[t] for row, t in zip(rows, target.tolist(), strict=True)]
     nats = sum(math.inf if p == 0 else -math.log(p) for p in own) / len(own)
-    nll = updated(NegativeLogLikelihood(given=LOGITS), preds, target)
+    nll = updated_by(NegativeLogLikelihood(given=LOGITS), preds, target)
     assert float(nll.compute()) == pytest.approx(nats, rel=1e-6, abs=1e-7)
     assert nll.num_impossible == sum(p == 0 for p in own)
     bits = value(NegativeLogLikelihood(base=2, given=LOGITS), preds, target)
@@ -84,8 +54,8 @@ def test_likelihood_and_brier_score_in_plain_loops(batch: tuple[Tensor, Tensor])
 def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
     """Exponentiated; the perplexity itself is no mean."""
     preds, target = torch.randn(30, 4), torch.randint(4, (30,))
-    nll = updated(NegativeLogLikelihood(given=LOGITS), preds, target)
-    perplexity = updated(Perplexity(given=LOGITS), preds, target)
+    nll = updated_by(NegativeLogLikelihood(given=LOGITS), preds, target)
+    perplexity = updated_by(Perplexity(given=LOGITS), preds, target)
     low, high = nll.interval(0.9)
     assert [float(x) for x in perplexity.interval(0.9)] == pytest.approx(
         [math.exp(low), math.exp(high)], rel=1e-6
@@ -105,7 +75,7 @@ def test_a_masked_target_is_impossible(masked: float) -> None:
     """A logit that a model masks is as unlikely as -infinity, unless there is a floor."""
     preds, target = tensor([[0.0, masked], [0.0, 0.0]]), tensor([1, 1])
     loss = NegativeLogLikelihood(given=LOGITS)
-    assert updated(loss, preds, target).compute() == math.inf
+    assert updated_by(loss, preds, target).compute() == math.inf
     assert loss.num_impossible == 1
     assert value(NegativeLogLikelihood(given=LOGITS), [[0.0, -(2.0**31)]], [1]) == 2.0**31
     floored = value(NegativeLogLikelihood(floor=0.5, given=LOGITS), preds, target)
@@ -122,4 +92,4 @@ def test_temperature_divides_logits() -> None:
         BrierScore(given="probabilities", temperature=2.0)
     both = [BrierScore(given=LOGITS), NegativeLogLikelihood(given=LOGITS, temperature=2.0)]
     with pytest.raises(ValueError, match="`temperature` must be equal for all metrics"):
-        updated(RankingCollection(both), preds, target)
+        updated_by(RankingCollection(both), preds, target)

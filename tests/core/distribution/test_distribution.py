@@ -21,23 +21,12 @@ from nextloc_metrics import (
     probability_metrics,
 )
 from oracles.probabilities import numbers_of
-from strategies import examples
+from strategies import examples, updated_by, value
 
 LOGITS = "logits"
 
 
 WORST = [math.nan, math.inf]
-
-
-def updated(metric: Any, preds: Any, target: Any, **named: Any) -> Any:
-    """The metric after one update."""
-    metric.update(torch.as_tensor(preds), torch.as_tensor(target), **named)
-    return metric
-
-
-def value(metric: Any, preds: Any, target: Any, **named: Any) -> float:
-    """The value after one update."""
-    return float(updated(metric, preds, target, **named).compute())
 
 
 # Ties and both zeros; what is infinite, no number, or nearly 0; what only float64 can tell apart.
@@ -102,7 +91,7 @@ def test_logits_and_probabilities_agree() -> None:
         "probabilities": preds.softmax(1),
     }
     values = {
-        name: updated(probability_metrics(given=name), scores, target).compute()
+        name: updated_by(probability_metrics(given=name), scores, target).compute()
         for name, scores in forms.items()
     }
     for name in values["logits"]:
@@ -123,8 +112,8 @@ def test_probabilities_must_be_declared(dtype: torch.dtype) -> None:
         for row in (0, 2):
             metric.update(preds[row : row + 1], target[:1])
         assert metric.num_queries == 4
-    updated(NegativeLogLikelihood(given=LOGITS), preds, target)
-    updated(NegativeLogLikelihood(validate_args=False), preds, target)
+    updated_by(NegativeLogLikelihood(given=LOGITS), preds, target)
+    updated_by(NegativeLogLikelihood(validate_args=False), preds, target)
 
 
 @pytest.mark.parametrize(
@@ -158,14 +147,14 @@ def test_rounding_to_the_dtype_is_no_error(dtype: torch.dtype, number: int) -> N
         loss = value(NegativeLogLikelihood(given=name), preds.to(dtype), [0])
         assert loss == pytest.approx(math.log(number), rel=1e-6)
         with pytest.raises(ValueError, match="sum to 1"):
-            updated(BrierScore(given=name), preds.to(dtype).repeat(1, 2), [0])
+            updated_by(BrierScore(given=name), preds.to(dtype).repeat(1, 2), [0])
 
 
 @pytest.mark.parametrize("wrong", WORST)
 def test_a_broken_row_is_the_worst_of_all(wrong: float) -> None:
     """A query with NaN or infinity has the worst value of each metric, and counts."""
     preds, target = tensor([[wrong, 5.0, 1.0]]), tensor([1])
-    found = updated(probability_metrics(given=LOGITS), preds, target).compute()
+    found = updated_by(probability_metrics(given=LOGITS), preds, target).compute()
     assert {name: float(x) for name, x in found.items()} == {
         "nll": math.inf,
         "perplexity": math.inf,
