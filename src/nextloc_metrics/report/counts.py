@@ -220,15 +220,13 @@ class Counted:
 
     def doubts(self) -> dict[str, str]:
         """Return notes on missing or doubtful values and intervals, by name of the note."""
-        cluster = self.setting.cluster
         doubts = self._doubts_of_f1()
-        if self.cluster:
+        if cluster := self.cluster:
             for name, row in self._rows:
                 if row.has_interval and name not in self.parts["cluster"]:
                     doubts[f"interval_of_{name}"] = f"none by {cluster}: it is no mean of scores"
-        if cluster in self.kinds:
-            doubts |= self._doubts_of_few_hits(str(cluster))
-        for kind in self.kinds if cluster is None else ():
+            doubts |= self._doubts_of_few_hits(cluster)
+        for kind in self.kinds if self.setting.cluster is None else ():
             doubts |= self._doubt_of_queries(kind)
         return doubts
 

@@ -156,7 +156,8 @@ class _Joining:
     def _open_truth(self, truth: Any) -> Relation:
         """Open the truth, whose relevant and excluded ids become keys."""
         form, row_options, target = self.form, self.row_options, self.form.target
-        texts, accepted = row_options["texts"], map(str, row_options["vocabulary"] or ())
+        texts, separator = row_options["texts"], row_options["separator"]
+        accepted = frozenset(map(str, row_options["vocabulary"] or ()))
         if target == "target" and form.item is not None:
             have = columns_of(truth)
             target = form.item if "target" not in have and form.item in have else target
@@ -164,8 +165,7 @@ class _Joining:
         roles |= {"item": target, **{role: name for name, role in self.others.items()}}
         if form.grade is not None:
             roles["grade"] = form.grade
-        reading = CellReading(separator=row_options["separator"], texts=texts)
-        reading = reading._replace(accepted=frozenset(accepted))
+        reading = CellReading(separator=separator, accepted=accepted, texts=texts)
         numbers = Numbers(None, row_options["padding"])
         gaps = GAP_REMEDY if form.item is not None else _ANY_GAP_REMEDY
         self.targets = IdColumn(reading, numbers, gaps, are_lists=True)

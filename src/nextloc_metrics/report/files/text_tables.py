@@ -121,12 +121,12 @@ def read_json(file: str, choose: Choose, holds: Mapping[str, str]) -> Iterator[F
     with open_bytes(file) as opened:
         start = opened.read(_START)
         text = start.removeprefix(codecs.BOM_UTF8).lstrip()
-        if text[:1] == b"[":
+        if is_list := text[:1] == b"[":
             _check_end(file, start, opened)
     if not text:
         return
     form = "newline_delimited" if suffix_of(file) != ".json" else "unstructured"
-    if text[:1] == b"[":
+    if is_list:
         form = "array"
     elif text.split(b"\n", 1)[0].strip() == b"{":
         form = "unstructured"
