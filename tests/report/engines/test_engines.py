@@ -214,8 +214,8 @@ assert not {"dask", "ray", "pyspark", "pyarrow", "pandas"} & sys.modules.keys()
 def dying(folder: Path, call: int) -> Callable[[Any], Any]:
     """Return a function of frames whose process is killed by that call with the last row.
 
-    The last of the passes counts: after that over the targets, and that for the first rows, which
-    reads all of so few rows on Ray and Spark.
+    The last of the passes counts. One for the first rows comes before, which reads all of so few
+    rows on Ray and Spark.
     """
     path = str(folder)  # a closure: workers cannot import this file
 
@@ -256,9 +256,9 @@ def test_dask_loses_a_worker(dask_cluster: Any, tmp_path: Path) -> None:
     before = set(dask_cluster.scheduler_info()["workers"])
     with dask_cluster.as_current():
         frame = with_last(20)
-        frame = frame.map_partitions(dying(tmp_path, 2), meta=frame._meta)
+        frame = frame.map_partitions(dying(tmp_path, 1), meta=frame._meta)
         assert show(report.evaluate(frame, **OPTIONS)) == expect()
-    assert len(list(tmp_path.iterdir())) == 3, "the partition was not counted again"
+    assert len(list(tmp_path.iterdir())) == 2, "the partition was not counted again"
     assert set(dask_cluster.scheduler_info()["workers"]) != before
 
 
@@ -299,7 +299,8 @@ def test_blocks_of_ray_differ_in_types(ray_cluster: Any) -> None:
     rows = [{"preds": x, "target": 1} for x in lists]
     found = ray_cluster.data.from_items(rows, override_num_blocks=2)
     found = report.evaluate(found, k=1)
-    assert found.values == report.evaluate(pa.Table.from_pylist(rows), k=1).values
+    expected = report.evaluate(pa.Table.from_pylist(rows), k=1)  # all targets are one id: no F1
+    assert found.values == pytest.approx(expected.values, abs=0, rel=0, nan_ok=True)
     for cells, wide, narrow in (([[1, 2]] * 4, "i8", "i4"), (scores, "f8", "f4")):
         blocks = [
             pa.table({"preds": pa.array([np.array(x, kind) for x in cells]), "target": [1] * 4})
@@ -307,16 +308,17 @@ def test_blocks_of_ray_differ_in_types(ray_cluster: Any) -> None:
         ]
         found = report.evaluate(ray_cluster.data.from_arrow(blocks), k=1)
         whole = pa.table({"preds": cells * 2, "target": [1] * 8})
-        assert found.values == report.evaluate(whole, k=1).values
+        expected = report.evaluate(whole, k=1)
+        assert found.values == pytest.approx(expected.values, abs=0, rel=0, nan_ok=True)
 
 
 @engines
 def test_ray_loses_a_worker(ray_cluster: Any, tmp_path: Path) -> None:
     """A worker process is killed while it counts; the numbers are the same."""
     rows = ray_cluster.data.from_pandas(with_last()).repartition(20)
-    rows = rows.map_batches(dying(tmp_path, 3), batch_format="pandas", batch_size=None)
+    rows = rows.map_batches(dying(tmp_path, 2), batch_format="pandas", batch_size=None)
     assert show(report.evaluate(rows, **OPTIONS)) == expect()
-    assert len(list(tmp_path.iterdir())) == 4, "the block was not counted again"
+    assert len(list(tmp_path.iterdir())) == 3, "the block was not counted again"
 
 
 @pytest.fixture(scope="module")
@@ -336,10 +338,10 @@ def test_spark_loses_a_worker(spark: Any, tmp_path: Path) -> None:
     """A Python process is killed while it counts; the numbers are the same."""
     rows = with_last().drop(columns="other")
     frame = spark.createDataFrame(rows).repartition(20)
-    die = dying(tmp_path, 3)
+    die = dying(tmp_path, 2)
     frame = frame.mapInPandas(lambda frames: map(die, frames), frame.schema)
     assert show(report.evaluate(frame, **OPTIONS)) == expect()
-    assert len(list(tmp_path.iterdir())) == 4, "the partition was not counted again"
+    assert len(list(tmp_path.iterdir())) == 3, "the partition was not counted again"
 
 
 def on(engine: str, rows: Any, request: pytest.FixtureRequest, partitions: int = 9) -> Any:
