@@ -160,7 +160,7 @@ def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
     exclude = () if cells.get("exclude") is None else ids_of(cells["exclude"], how, policy)
     if exclude is None or set(exclude) & set(target):
         raise RefusedError("an excluded id")
-    groups = tuple((name, _group(row[name])) for name in how.groups)
+    groups = tuple((name, _group(row[name], how)) for name in how.groups)
     counted = _mask(cells["mask"]) if "mask" in cells else True
     # of a row that the mask leaves out, only the cells must be readable
     if counted and how.candidates is not None and any(x >= how.candidates for x in target):
@@ -168,8 +168,8 @@ def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
     return Query(answer, target, counted, frozenset(exclude), groups)
 
 
-def _group(cell: Any) -> str:
-    if cell is None:
+def _group(cell: Any, how: Meaning) -> str:
+    if cell is None or (cell == "" and how.source != "typed"):
         raise RefusedError("a group is missing")
     return str(cell)
 

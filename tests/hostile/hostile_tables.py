@@ -48,6 +48,7 @@ NAMES = [
     "a", "b", "", "nan", "None", "1", "01", "x,y", 'q"r', "l\nm", "\u202eabc", " a", "é",
     "\u2028",
 ]  # fmt: skip
+WRITTEN = [name for name in NAMES if name]  # an empty cell of CSV or JSON is no group
 COLUMNS = ["user", "größe", "a b", "mrr", "x,y"]
 
 # What replaces a target, or an answer, of CSV; `{}` is the right one.
@@ -302,7 +303,7 @@ OF_LINES += ["encoding", "cut", "twice", "beside"]
 @st.composite
 def csv_tables(draw: Draw, dirty: bool) -> Table:
     """Draw a table of CSV or TSV."""
-    made = draw(rows(["integers", "integers", "sparse", "words", "plain", "scores"], NAMES))
+    made = draw(rows(["integers", "integers", "sparse", "words", "plain", "scores"], WRITTEN))
     style = draw(_styles(made))
     roles, names = made.roles, made.groups
     grid = [[style.cell(x, row[x], names) for x in roles] for row in made.rows]
@@ -318,7 +319,7 @@ def csv_tables(draw: Draw, dirty: bool) -> Table:
         if new == "3,4" and all(x == [] for x in others):  # a name where no number is
             policies = (*policies, "text")
     if dirt == "beside":
-        _break_beside(draw, roles, grid[at])
+        _break_beside(draw, roles, names, grid[at])
     if dirt == "header again":
         grid[at] = list(roles)
     lines, header = _lines(draw, style, dirt, roles, grid, at)
@@ -356,9 +357,12 @@ def _odd_cell(draw: Draw, dirt: str, made: Rows, target: str) -> str:
     return str(draw(st.sampled_from(ANSWERS))).format()
 
 
-def _break_beside(draw: Draw, roles: Sequence[str], cells: list[str]) -> None:
-    """Replace a mask or excluded ids by something else, if there are any."""
+def _break_beside(
+    draw: Draw, roles: Sequence[str], groups: Sequence[str], cells: list[str]
+) -> None:
+    """Replace a mask, excluded ids or groups by something else, if there are any."""
     odd = {"mask": ["maybe", "", "2", "nan"], "exclude": ["[1, x]", "[-5]", "[1", "x"]}
+    odd |= {name: [""] for name in groups}
     for role in odd.keys() & {*roles}:
         cells[roles.index(role)] = draw(st.sampled_from(odd[role]))
 
@@ -415,7 +419,7 @@ OF_RECORDS = ["line", "key twice", "no key", "no object", "deep", "cut", "twice"
 def json_tables(draw: Draw, dirty: bool) -> Table:
     """Draw a table of JSON lines, or of JSON."""
     kinds = ["integers", "integers", "sparse", "words", "nul", "scores"]
-    made = draw(rows(kinds, [*NAMES, "a\0", "\x000"]))
+    made = draw(rows(kinds, [*WRITTEN, "a\0", "\x000"]))
     is_lines = draw(st.integers(0, 3)) > 0
     # Arrow reads what follows the first 4,096 bytes
     pad = "y" * draw(st.sampled_from([0, 2000])) if is_lines else ""
@@ -430,7 +434,7 @@ def json_tables(draw: Draw, dirty: bool) -> Table:
     if dirt in ("target", "answer", "float"):
         _replace_value(draw, dirt, made, records[at])
     elif dirt == "null group":
-        records[at].update(dict.fromkeys(made.groups))
+        records[at].update(dict.fromkeys(made.groups, draw(st.sampled_from([None, ""]))))
     elif dirt == "no key":
         del records[at][draw(st.sampled_from(made.roles))]
     dump = json.JSONEncoder(ensure_ascii=draw(st.booleans())).encode

@@ -221,7 +221,7 @@ def compare(
             )
             rows = f"{result.card['queries']:,} of each file"
             for title, counts in result.counts.items():
-                text = ", ".join(f"{name} {number:,}" for name, number in counts.items())
+                text = ", ".join(f"{x.replace('_', ' ')} {n:,}" for x, n in counts.items())
                 click.echo(f"Note: {title}: {text}", err=True)
             titles = [*titles_of.values()]
     with explained():

@@ -11,8 +11,10 @@ OTHERS = {"top_k": "k", "topk": "k", "num_classes": "num_locations", "num_items"
 OTHERS |= {"y_true": "target", "y_pred": "preds"}
 OTHERS |= {"f1": "LocationF1", "weightedf1": "LocationF1", "auroc": "AUC"}
 OTHERS |= {"hitrate": "AccuracyAtK", "hitrateatk": "AccuracyAtK", "hitratio": "AccuracyAtK"}
-OTHERS |= {"mrratk": "MRR(k)", "linkpredmrr": "MRR(k)", "retrievalmap": "MAPAtK"}
-OTHERS |= {"retrievalmrr": "MRR", "meanreciprocalrank": "MRR"}
+OTHERS |= {"hit": "AccuracyAtK", "f1beta": "F1AtK", "normalizeddcg": "NDCGAtK"}
+OTHERS |= {"mrratk": "MRR(k)", "linkpredmrr": "MRR(k)", "meanreciprocalrank": "MRR"}
+OTHERS |= {"catalogcoverage": "Coverage", "itemcoverage": "Coverage", "giniindex": "Gini"}
+OTHERS |= {"shannonentropy": "Entropy", "meaninvuserfreq": "Novelty"}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -21,8 +23,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     Case does not matter, and of a dotted name, such as `report.compare`, the last part counts.
     """
     asked, names = name.lower(), [*known]
-    if OTHERS.get(asked, "").partition("(")[0] in names:
-        return OTHERS[asked]
+    bare = asked.removeprefix("retrieval").removeprefix("linkpred")  # of TorchMetrics, and of PyG
+    for other in (asked, bare):
+        if OTHERS.get(other, "").partition("(")[0] in names:
+            return OTHERS[other]
+    asked = bare or asked
     by_word = {x.rpartition(".")[2].lower(): x for x in names}
     longer = sorted((x for x in by_word if x.startswith(asked)), key=len)
     near = longer or get_close_matches(asked, by_word, 1, 0.7)

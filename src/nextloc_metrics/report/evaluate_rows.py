@@ -218,7 +218,7 @@ def _evaluate_table(
     empty = partial(_empty_evaluator, rows, options, words)
     evaluator = _count_all(None if engine is None else source.rows, rows, workers, empty)
     result = evaluator.result()
-    if engine is None and rows.reader is None:
+    if engine is None:
         rows.ids.warn(stacklevel=4)
     return result
 

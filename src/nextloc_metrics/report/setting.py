@@ -18,7 +18,7 @@ from nextloc_metrics.core.base.metric import RecordMetric
 from nextloc_metrics.core.distribution.given import Given
 from nextloc_metrics.core.queries.answers import Answers
 from nextloc_metrics.core.queries.arrays import as_tensor
-from nextloc_metrics.core.queries.batch import ArrayRows
+from nextloc_metrics.core.queries.batch import ArrayRows, read_grouping
 from nextloc_metrics.core.queries.checks import (
     Check,
     check_choice,
@@ -74,14 +74,14 @@ def with_users(users: Any, groups: Any, cluster: str | None) -> tuple[Any, str |
             '`users` must be None with `cluster` or `groups["user"]`, got both: it is short for '
             '`groups={"user": users}, cluster="user"`.'
         )
-    return {**(groups or {}), "user": users}, "user"
+    return {**(groups or {}), "user": read_grouping("users", users)}, "user"
 
 
 def cluster_of_table(users: Any, cluster: str | None) -> str | None:
     """Return the column of the cluster, which `users` is short for beside a table."""
     if users is None:
         return cluster
-    with_users(users, None, cluster)  # raises if both are given
+    with_users(None if cluster is None else users, None, cluster)  # raises if both are given
     return str(users)
 
 

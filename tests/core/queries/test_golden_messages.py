@@ -192,7 +192,11 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 
 
 #: names of other libraries, of another place, and of nothing here
-NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal Needs zzz"
+NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal Needs zzz Retrieval "
+NAMES += (
+    "RetrievalNormalizedDCG LinkPredNDCG RetrievalAUROC LinkPredMRR Hit F1Beta MeanInvUserFreq "
+)
+NAMES += "CatalogCoverage GiniIndex"
 #: calls with an argument of another library, by the argument
 ARGUMENTS: dict[str, list[Callable[..., Any]]] = {
     "num_classes": [nm.next_location_metrics, partial(nm.LocationF1, 3)],

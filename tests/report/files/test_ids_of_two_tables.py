@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from table_calls import read_table
 
 ITEMS: dict[str, Any] = {"query": "u", "item": "item", "score": "s"}
 LISTS: dict[str, Any] = {"query": "u"}
+SIDES = ("predictions", "targets")
 
 
 def frames(items: list[Any], target: list[Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -39,7 +43,8 @@ def test_zeros_in_front_are_no_misses_in_silence(tmp_path: Path) -> None:
     files = as_files(tmp_path, rows, truth)
     with pytest.raises(ValueError, match=r"line 2, row 0 of .*0\.csv must hold an integer.*'0030'"):
         evaluated(files[0], truth=files[1], **ITEMS)
-    found = evaluated(files[0], truth=files[1], **ITEMS, on_error="miss")
+    with pytest.warns(UserWarning, match="the id '0030', and the targets have 30"):
+        found = evaluated(files[0], truth=files[1], **ITEMS, on_error="miss")
     assert (found.values["acc_at_1"], found.values["mrr"]) == (0.5, 0.5)
     with pytest.raises(
         ValueError,
@@ -49,6 +54,87 @@ def test_zeros_in_front_are_no_misses_in_silence(tmp_path: Path) -> None:
     lists = pd.DataFrame({"u": [1, 2], "preds": [["0030"], ["7"]]})
     with pytest.raises(ValueError, match=r"got text such as its lists in `preds`.* such as 30"):
         evaluated(lists, truth=truth, **LISTS)
+
+
+@pytest.mark.parametrize("form", ["csv", "frame", "items", "two tables", "several targets"])
+@pytest.mark.parametrize("loser", ["predictions", "targets"])
+def test_zeros_that_only_some_ids_have_lost_are_warned_of(
+    form: str, loser: str, tmp_path: Path
+) -> None:
+    """Beside names, 1234 is an id as `01234` is; a side without any zeros may have lost them."""
+    kept, lost = ["home", "01234", "0077"], ["home", "1234", "77"]
+    for has_lost in (True, False):
+        preds, targets = (lost if has_lost and loser == x else kept for x in SIDES)
+        if not has_lost:  # an id with zeros on both sides: the other side's integers are ids
+            preds = [preds[0], preds[1], "77"]
+        rows: Any = pd.DataFrame({"u": range(3), "preds": [[x, "5"] for x in preds]})
+        truth: Any = pd.DataFrame({"u": range(3), "target": targets})
+        options: dict[str, Any] = {"truth": truth, "query": "u"}
+        if form == "items":
+            rows = pd.DataFrame({"u": range(3), "item": preds, "rank": 1})
+            options |= {"item": "item", "rank": "rank"}
+        elif form != "two tables":
+            rows["target"], options = truth["target"], {}
+        if form == "several targets":
+            rows["target"] = [[x, "9"] for x in targets]
+        if form == "csv":
+            rows.preds = ["[" + ", ".join(repr(y) for y in x) + "]" for x in rows.preds]
+            rows = as_files(tmp_path, rows)[0]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            values = evaluated(rows, **options).values
+        assert values["hit_rate_at_1" if form == "several targets" else "acc_at_1"] == (
+            pytest.approx(1 / 3 if has_lost else 2 / 3)
+        )
+        said = [str(x.message) for x in caught]
+        other = next(x for x in SIDES if x != loser)
+        rule = f"The {other} have the id '01234', and the {loser} have 1234, another id. If the "
+        rule += f"{loser} have lost"
+        assert [bool(re.match(rule, x)) for x in said] == [True] * has_lost, said
+
+
+def test_a_comparison_warns_of_lost_zeros() -> None:
+    """It reads the tables of all models first."""
+    rows = pd.DataFrame({"preds": [["1234"], ["home"]] * 9, "target": ["01234", "home"] * 9})
+    same = rows.assign(preds=[["01234"], ["work"]] * 9)
+    with pytest.warns(UserWarning, match="the predictions have 1234, another id") as said:
+        report.compare({"lost": report.Source(rows), "kept": report.Source(same)}, k=1)
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_zeros_of_a_later_file_are_not_lost(workers: int, tmp_path: Path) -> None:
+    """The facts about all files are put together; they are counted in several processes or one."""
+    for number, answers in enumerate((["1234", "7"], ["7", "08"])):
+        rows = pd.DataFrame({"preds": [[x] for x in answers], "target": ["01234", "home"]})
+        rows.to_json(tmp_path / f"{number}.jsonl", orient="records", lines=True)
+    assert evaluated(tmp_path, workers=workers).values["acc_at_1"] == 0
+    copied = Path(shutil.copy(tmp_path / "0.jsonl", tmp_path / "2.jsonl"))
+    with pytest.warns(UserWarning, match="the predictions have 1234, another id"):
+        evaluated([tmp_path / "0.jsonl", copied], workers=workers)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_empty_cell_of_csv_is_no_group(apart: bool, tmp_path: Path) -> None:
+    """It is missing, as NaN of a frame is: people without an id are not one person."""
+    rows = pd.DataFrame({"u": [1, 2, 3], "preds": [["x"], ["y"], ["y"]]})
+    truth = pd.DataFrame({"u": [1, 2, 3], "target": ["x"] * 3, "g": ["a", "", ""]})
+    joined = rows.merge(truth)
+    joined.preds = texts = ["['x']", "['y']", "['y']"]
+    files = as_files(tmp_path, joined, truth, rows.assign(preds=texts))
+    file, options = (2, {"truth": files[1], "query": "u"}) if apart else (0, {})
+    with pytest.raises(ValueError, match=rf"row 1 of .*{int(apart)}\.csv must hold a group in `g`"):
+        evaluated(files[file], **options, groups=["g"])
+    # in a frame, "" is a text as any other, also beside predictions from CSV
+    options = {"truth": truth, "query": "u"} if apart else {}
+    found = evaluated(files[2] if apart else rows.merge(truth), **options, groups=["g"])
+    assert [(x["group"], x["queries"]) for x in found.group_records()[:2]] == [("", 2), ("a", 1)]
+
+
+def test_positions_in_a_vocabulary_have_lost_no_zeros() -> None:
+    """The answer `01` is in no vocabulary, and is not the id at the position 1."""
+    rows = pd.DataFrame({"preds": [["b"], ["01"]], "target": ["b", "a"]})
+    assert evaluated(rows, vocabulary=["a", "b"]).values["acc_at_1"] == 0.5
 
 
 def test_a_name_beside_integers_is_a_name_where_a_target_is_one(tmp_path: Path) -> None:
@@ -93,8 +179,10 @@ def test_names_in_a_column_per_rank_are_no_misses_in_silence(tmp_path: Path) -> 
         rows.to_csv(tmp_path / "truth.csv", index=False)
         with pytest.raises(ValueError, match=says):
             evaluated(tmp_path / "rows.csv", truth=tmp_path / "truth.csv", query="q", preds="p_*")
-        found = evaluated(tmp_path / "rows.csv", preds="p_*", on_error="miss")
-        assert found.values["acc_at_1"] == 0.5
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = evaluated(tmp_path / "rows.csv", preds="p_*", on_error="miss")
+        assert (found.values["acc_at_1"], len(caught)) == (0.5, name == "007")
         typed = rows.assign(p_1=["3", "8"])
         for options in ({}, {"truth": rows, "query": "q"}):
             with pytest.raises(ValueError, match=r"must hold text.* or (both )?integers"):

@@ -83,7 +83,7 @@ def test_models_are_compared_query_by_query(form: str, truth: Path, tmp_path: Pa
     for name, pair in expected.comparisons[second].items():
         mine = found["comparisons"][second][name]
         assert (mine["difference"], mine["p_value"]) == (pair.difference, pair.p_value)
-    others = ", without_truth 1" if form == "items" else ""
+    others = ", without truth 1" if form == "items" else ""
     notes = [line for line in text.splitlines() if line.startswith("Note: ")]
     assert notes == [f"Note: {x}: missing 1{others}" for x in files]
 

@@ -227,7 +227,15 @@ def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
     for first in range(0, last, _RANKS):
         # every tensor is equally long: the last bit of a power depends on its place in the tensor
         rank = torch.arange(first + 1, first + _RANKS + 1, device=start.device).clamp(max=last)
-        scores = metric.at_rank(rank.double())
+        try:
+            scores = metric.at_rank(rank.double())
+        except RuntimeError as error:
+            if "Boolean value of Tensor" not in str(error):
+                raise
+            raise TypeError(
+                f"`at_rank` of {short(metric)} must score all ranks of a tensor at once, got `if`, "
+                "`and` or `bool()` of it; use `torch.where(rank <= 3, 1.0, 0.0)`."
+            ) from error
         scores = check_real("at_rank", "rank", metric, scores, rank.shape)
         # they are summed on the CPU, because sums on CUDA differ between runs
         table = torch.nn.functional.pad(scores.cpu().cumsum(0), (1, 0)).to(start.device)

@@ -228,13 +228,15 @@ def read_rows(batch: Batch) -> ArrayRows:
 
 def _read_kind(name: str, values: Array | Grouping, shape: tuple[int, ...]) -> Grouping:
     """Return the key of each query's group; the queries of a sequence have its group."""
-    kind = read_grouping(f"groups[{name!r}]", values)
+    # what has been read is `users`, or a column, which has the number of rows of its table
+    argument = "users" if isinstance(values, Grouping) else f"groups[{name!r}]"
+    kind = read_grouping(argument, values)
     keys, queries = kind.keys, prod(shape)
     if keys.shape in (shape[:1], shape):
         keys = per_query(name, keys, torch.Size(shape), "integers", is_kind=True)
     if keys.shape != (queries,):
         raise ValueError(
-            f"`groups[{name!r}]` must have a value for each of the {queries} queries, got "
+            f"`{argument}` must have a value for each of the {queries} queries, got "
             f"{describe(keys)}."
         )
     return Grouping(keys, kind.names)

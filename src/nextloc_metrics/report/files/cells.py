@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -70,6 +70,7 @@ class CellReading(NamedTuple):
         pads: negative integers that pad; in a column of text with a type, others are names.
         are_keys: whether integers are keys already.
         texts: a dict that gets the text of each key that is a hash; None collects no texts.
+        only_zeros: whether it gets the texts of ids with zeros in front alone.
     """
 
     are_scores: bool = False
@@ -81,11 +82,15 @@ class CellReading(NamedTuple):
     pads: frozenset[int] = frozenset([-1])
     are_keys: bool = False
     texts: dict[int, str] | None = None
+    only_zeros: bool = False
 
-    def name(self, keys: Iterable[int], texts: Iterable[str]) -> None:
-        """Note the texts of keys that are hashes."""
+    def name(self, keys: Any, texts: Any) -> None:
+        """Note the texts of keys that are hashes; `texts` are Arrow's."""
         if self.texts is not None:
-            for key, text in zip(keys, texts, strict=True):
+            if self.only_zeros:
+                has_zeros = as_numpy(pc.match_substring_regex(texts, "^0[0-9]+$"))
+                keys, texts = keys[has_zeros], filtered(texts, has_zeros)
+            for key, text in zip(keys.tolist(), texts.to_pylist(), strict=True):
                 if key >= LIMIT and self.texts.setdefault(key, text) != text:
                     raise ValueError(
                         f"ids must have different keys, got {short(self.texts[key])} and "
@@ -159,6 +164,12 @@ def plain(column: Any) -> Any:
     return column
 
 
+def without_empty(text: Any) -> Any:
+    """Return Arrow text with a gap in place of each "", as an empty cell of CSV is missing."""
+    # not by `if_else`, which is wrong in pyarrow 18 for a slice of text
+    return pc.replace_with_mask(text, pc.equal(text, ""), pa.scalar(None, text.type))
+
+
 def is_list(kind: Any) -> bool:
     """Return whether an Arrow type is a list."""
     return bool(pa.types.is_nested(kind)) and hasattr(kind, "value_type")
@@ -195,7 +206,7 @@ def convert(values: Any, reading: CellReading) -> tuple[Any, Any]:
         if reading.are_keys:
             return numbers, missing
         keys_of_numbers, names = read_keys("ids", numbers)
-        reading.name(names, names.values())
+        reading.name(np.array([*names]), pa.array([*names.values()], pa.string()))
         keys = keys_of_numbers.numpy()
         if numbers.min(initial=0) < -LIMIT:  # a hash would make an id of a negative number
             keys = np.where(numbers < -LIMIT, -2, keys)
@@ -231,8 +242,7 @@ def keys_of_text(text: Any, reading: CellReading, in_list: bool = False) -> tupl
             if (written := distinct[i].as_py()) not in reading.accepted:
                 number = integer_of(written)
                 keys[i], wrong[i] = (0, True) if number is None else (number, False)
-    if reading.texts is not None:
-        reading.name(keys.tolist(), distinct.to_pylist())
+    reading.name(keys, distinct)
     if not len(keys):
         keys, wrong = np.zeros(1, np.int64), np.zeros(1, bool)
     at = as_numpy(encoded.indices.fill_null(0)).astype(np.int64)
@@ -287,7 +297,8 @@ _WORDS = r'^\[ *"[^"\\]*"(?: *, *"[^"\\]*")* *\]$'
 _SINGLE = _WORDS.replace('"', "'").replace("[^'", "[^'\"")  # the same in single quotes
 #: such a target is the name of a cell of a grid; beside integers, it is several ids in one text
 SEVERAL = re.compile(r"[0-9]+([,;|\s]+[0-9]+)+")
-_ZEROS = re.compile(r"0[0-9]+")  # no integer is written with a zero in front
+#: an id with zeros in front: no integer is written so
+ZEROS = re.compile(r"0[0-9]+")
 _FROM_ZERO = re.compile(r"0|[1-9][0-9]*")
 #: an integer in its usual form
 INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -497,8 +508,9 @@ def _keys_of_items(items: dict[Any, Any], reading: CellReading) -> dict[Any, int
                 str(item).encode()
                 texts[name] = str(item)
     are_names = np.array([kind is str for kind, _ in texts], bool)
-    read = _keys_of_distinct(pa.array([*texts.values()], pa.string()), reading, are_names)
-    reading.name(read.tolist(), texts.values())
+    distinct = pa.array([*texts.values()], pa.string())
+    read = _keys_of_distinct(distinct, reading, are_names)
+    reading.name(read, distinct)
     return keys | dict(zip(texts, read.tolist(), strict=True))
 
 
@@ -549,7 +561,7 @@ def remedy(cell: Any, reading: CellReading, otherwise: str = PADDING) -> str:
         items = [("", "")]
     if nested := next(filter(None, map(not_ids, items)), ""):
         return nested + _FIELD * ("objects" in nested)
-    if any(_ZEROS.fullmatch(str(x)) for x in items):
+    if any(ZEROS.fullmatch(str(x)) for x in items):
         return (
             "ids of text have zeros in front, which the integers of the other column have lost; "
             "read their table as text, such as `pandas.read_csv(path, dtype=str)`"

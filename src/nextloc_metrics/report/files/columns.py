@@ -27,6 +27,7 @@ from nextloc_metrics.report.files.cells import (
     plain,
     split,
     with_commas,
+    without_empty,
 )
 from nextloc_metrics.report.files.opening import FilePart, pa, pc
 
@@ -204,10 +205,15 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(groups))
 
 
-def read_group(part: FilePart, name: str) -> Grouping:
-    """Read the keys of groups, which are text, integers or dates; raise for a missing value."""
+def read_group(part: FilePart, name: str, untyped: bool) -> Grouping:
+    """Read the keys of groups, which are text, integers or dates; raise for a missing value.
+
+    An empty cell of CSV, whose columns are untyped, is missing, as in all other tables.
+    """
     column = plain(part.columns[name])
     kind, types = column.type, pa.types
+    if untyped and is_text(kind):
+        column = without_empty(column)
     if column.null_count:
         place = part.place(column.is_null().index(True).as_py())
         raise wrong_cell(place, "a group", name, "none", "fill the value")

@@ -21,6 +21,7 @@ from nextloc_metrics.report.files.cells import (
     plain,
     read_cells,
     remedy,
+    without_empty,
 )
 from nextloc_metrics.report.files.columns import MISSING_TARGET, Numbers
 from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
@@ -87,9 +88,7 @@ class IdColumn:
         self.column, self.file = name, self.file or part.file
         self._note_type(column)
         if is_text(column.type) and (self.reading.untyped or self.are_lists):
-            # not by `if_else`, which is wrong in pyarrow 18 for a slice of text
-            gap = pa.scalar(None, column.type)
-            column = pc.replace_with_mask(column, pc.equal(column, ""), gap)
+            column = without_empty(column)
         cells = self._cells(part, name, column)
         is_integer = (cells.values >= 0) & (cells.values < LIMIT)
         self.has_integers |= bool((is_integer & (cells.values != MISSING_TARGET)).any())

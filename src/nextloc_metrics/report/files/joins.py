@@ -34,6 +34,7 @@ from nextloc_metrics.report.files.id_columns import (
 from nextloc_metrics.report.files.opening import FilePart, RowSource, pa
 from nextloc_metrics.report.files.relation import (
     GRADES,
+    GROUP,
     RANKS,
     ROW_BITS,
     SCORES,
@@ -211,6 +212,8 @@ class _Joining:
         db, answers, truth, listed = self.db, self.predicted, self.truth, self.listed
         for key in self.keys:
             align(key, answers, truth)
+        for role in (self.others[name] for name in self.form.groups):
+            truth.read(role, truth.sql[role], GROUP)
         if self.form.grade is not None:
             to_numbers(truth, "grade", GRADES)
         if self.form.item is not None:

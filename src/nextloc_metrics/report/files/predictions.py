@@ -111,6 +111,7 @@ def _collect(rows: TableRows, texts: Mapping[int, str]) -> Predictions:
         card.update(batch.counts)
     missed = card.pop("broken_answers", 0)
     rows.ids.check()
+    rows.ids.warn(stacklevel=3)
     answers, relevant, masked, excluded, grades, scores = (
         None
         if getattr(batches[0], name) is None

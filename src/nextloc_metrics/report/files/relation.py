@@ -95,6 +95,7 @@ GRADES = Rule(
     "a grade",
     "write a number, 0 for what is not relevant",
 )
+GROUP = Rule("{1} IS NULL", "a group", "fill the value")
 RANKS = Rule(
     f"{{1}} IS NULL OR {{1}} <> floor({{1}}) OR {{1}} NOT BETWEEN 0 AND {_LARGEST_RANK}",
     f"a whole rank from 0 to {_LARGEST_RANK:,}",
@@ -231,7 +232,7 @@ def open_relation(
         )
         name = f"{name}_each"
     kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
-    raw = {x for x in roles if not source.untyped or x in (*ids, "preds") or x[0] == "o"}
+    raw = {x for x in roles if not source.untyped or x in (*ids, "preds")}
     cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
     zoned = frozenset(role for role, has_zone in zones.items() if True in has_zone)
     return Relation(db, name, files, dict(roles), source.untyped, kinds, cells, zoned, texts)

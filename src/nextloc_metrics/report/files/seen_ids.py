@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +13,24 @@ from torch import Tensor
 
 from nextloc_metrics.core.queries.keys import LIMIT
 from nextloc_metrics.core.queries.messages import as_column, clip, short, wrong_cell
-from nextloc_metrics.report.files.cells import SEVERAL, CellReading, Cells, names_in, remedy
-from nextloc_metrics.report.files.opening import FilePart, place
+from nextloc_metrics.report.files.cells import (
+    SEVERAL,
+    ZEROS,
+    CellReading,
+    Cells,
+    keys_of_arrow,
+    names_in,
+    remedy,
+)
+from nextloc_metrics.report.files.opening import FilePart, pa, place
 
 #: what to do about an answer with a name among integers
 AS_MISSES = "count names as misses with `on_error='miss'`"
 # If no target is in this many lists, that is no accident.
 _MANY = 10
+# How many first lists tell whether one side has lost the zeros in front of its ids.
+_SEEN = 100_000
+_SIDES = "predictions", "targets"
 
 
 def cells_with_names(
@@ -45,6 +56,8 @@ class SeenIds:
         is_met: whether an id of a list is a target.
         lists: the number of lists with an id, counted until `is_met`.
         example: the first answer and target, for messages.
+        with_zeros: which of predictions and targets have ids with zeros in front.
+        lost: an id with zeros in front, by those of the two that have it without them.
     """
 
     preds: str
@@ -56,6 +69,9 @@ class SeenIds:
     is_met: bool = False
     lists: int = 0
     example: str = ""
+    with_zeros: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
+    _seen: int = 0
     _targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     _ids: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
@@ -105,6 +121,26 @@ class SeenIds:
         targets = self._targets[self._targets >= 0]
         self.is_met |= bool(torch.isin(self._ids, targets).any())
 
+    def look_for_zeros(self, preds: Tensor, target: Tensor, texts: Mapping[int, str]) -> None:
+        """Note ids with zeros in front on one side, which are integers on the other side.
+
+        `texts` has the text of each such key, and may have others.
+        """
+        left, self._seen = max(0, _SEEN - self._seen), self._seen + len(preds)
+        zeros = {key: text for key, text in texts.items() if ZEROS.fullmatch(text)}
+        if not zeros or not left or len(self.with_zeros) == 2:
+            return
+        keys = np.array([*zeros])
+        without = pa.array([text.lstrip("0") or "0" for text in zeros.values()], pa.string())
+        integers = keys_of_arrow(without)
+        both = {"predictions": preds[:left].numpy(), "targets": target[:left].numpy()}
+        found = {side: np.isin(keys, ids) for side, ids in both.items()}
+        self.with_zeros |= {side for side, has_zeros in found.items() if has_zeros.any()}
+        for side, other in (_SIDES, _SIDES[::-1]):
+            has_lost = found[other] & np.isin(integers, both[side])
+            if has_lost.any():
+                self.lost.setdefault(side, zeros[int(keys[has_lost.argmax()])])
+
     def merge(self, other: SeenIds) -> None:
         """Add the facts of later rows."""
         self.has_integers |= other.has_integers
@@ -115,6 +151,8 @@ class SeenIds:
         self._targets = torch.cat([self._targets, other._targets])
         self._ids = torch.cat([self._ids, other._ids])
         self._compare()
+        self.with_zeros |= other.with_zeros
+        self.lost = {**other.lost, **self.lost}
 
     def check(self) -> None:
         """Raise for names among integers; where a target is a name, names are no error."""
@@ -132,7 +170,18 @@ class SeenIds:
             )
 
     def warn(self, stacklevel: int) -> None:
-        """Warn if no id of any list is a target of any query: ids may be written in two ways."""
+        """Warn if ids may be written in two ways: none is met, or one column has lost zeros."""
+        for side, id_ in self.lost.items():
+            if side in self.with_zeros:
+                continue
+            other = next(x for x in _SIDES if x != side)
+            warnings.warn(
+                f"The {other} have the id {id_!r}, and the {side} have {id_.lstrip('0') or 0}, "
+                f"another id. If the {side} have lost zeros in front, read their table as text, "
+                "such as `pandas.read_csv(path, dtype=str)`.",
+                stacklevel=stacklevel + 1,
+            )
+            return
         if not self.is_met and self.lists >= _MANY:
             warnings.warn(
                 f"No id of {self.lists:,} lists is the target of any query, so that all are "

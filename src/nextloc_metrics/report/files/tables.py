@@ -169,7 +169,9 @@ class TableRows:
         # in joined tables, text with a type is a name, even if it is written like padding
         is_name = self.source.is_joined and not self.source.untyped
         read_as_pads = frozenset() if is_name else frozenset(pads)
-        reading = CellReading(False, self.source.untyped, separator, texts=texts, pads=read_as_pads)
+        reading = CellReading(False, self.source.untyped, separator, pads=read_as_pads)
+        # the texts of all ids if they are asked for, and else of those that may lose zeros
+        reading = reading._replace(texts={} if texts is None else texts, only_zeros=texts is None)
         self._answers = reading._replace(are_keys=names.preds in self.source.keyed)
         are_keys = names.target in self.source.keyed
         self._relevant = reading._replace(are_keys=are_keys, accepted=words)
@@ -356,7 +358,9 @@ class TableRows:
             preds, scores = self._lists(piece, target, are_lists)
         else:
             preds, absent = self._scores(piece)
-        groups = {x: read_group(piece, x) for x in names.groups}
+        # joined tables have a gap for each empty cell of CSV already
+        untyped = self.source.untyped and not self.source.is_joined
+        groups = {x: read_group(piece, x, untyped) for x in names.groups}
         batch = Batch(preds, target, groups=groups, absent=absent, scores=scores)
         if names.mask is not None:
             batch.mask = read_mask(piece, names.mask)
@@ -389,6 +393,8 @@ class TableRows:
         if names.item is not None:
             preds, scores = self._without_repeats(preds, scores)
         self.ids.look_for_hits(preds, target)
+        if self.numbers.size is None:  # with a vocabulary, integers are positions in it
+            self.ids.look_for_zeros(preds, target, self._relevant.texts or {})
         if not self.ids.example and len(piece.rows) and not self.source.is_joined:
             both = (piece.columns[x][0].as_py() for x in (names.preds, names.target))
             self.ids.example = " and ".join(map(short, both))
