@@ -127,8 +127,10 @@ class SeenIds:
         `texts` has the text of each such key, and may have others.
         """
         left, self._seen = max(0, _SEEN - self._seen), self._seen + len(preds)
+        if not left or len(self.with_zeros) == 2:
+            return
         zeros = {key: text for key, text in texts.items() if ZEROS.fullmatch(text)}
-        if not zeros or not left or len(self.with_zeros) == 2:
+        if not zeros:
             return
         keys = np.array([*zeros])
         without = pa.array([text.lstrip("0") or "0" for text in zeros.values()], pa.string())
