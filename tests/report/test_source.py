@@ -243,7 +243,7 @@ def test_a_source_stands_for_its_rows_in_each_function(tmp_path: Path) -> None:
         assert report.read(source).preds.tolist() == report.read(path).preds.tolist()
     with pytest.raises(TypeError, match=r"`target` must be None .* `report.Source\(rows, target="):
         report.evaluate(source, [3, 5])
-    with pytest.raises(TypeError, match=r"`mask` must name columns where `preds` is a table"):
+    with pytest.raises(TypeError, match=r"`mask` must name columns where predictions are a table"):
         report.evaluate(source, mask=np.array([True, False]))
 
 

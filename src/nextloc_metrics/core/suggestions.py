@@ -11,10 +11,12 @@ OTHERS = {"top_k": "k", "topk": "k", "num_classes": "num_locations", "num_items"
 OTHERS |= {"y_true": "target", "y_pred": "preds"}
 OTHERS |= {"f1": "LocationF1", "weightedf1": "LocationF1", "auroc": "AUC"}
 OTHERS |= {"hitrate": "AccuracyAtK", "hitrateatk": "AccuracyAtK", "hitratio": "AccuracyAtK"}
-OTHERS |= {"hit": "AccuracyAtK", "f1beta": "F1AtK", "normalizeddcg": "NDCGAtK"}
+OTHERS |= dict.fromkeys(("hit", "hits", "hr", "success"), "AccuracyAtK")
+OTHERS |= {"f1beta": "F1AtK", "linkpredf1": "F1AtK", "normalizeddcg": "NDCGAtK"}
+OTHERS |= {"averageprecision": "MAPAtK", "meanaverageprecision": "MAPAtK", "reciprocalrank": "MRR"}
 OTHERS |= {"mrratk": "MRR(k)", "linkpredmrr": "MRR(k)", "meanreciprocalrank": "MRR"}
 OTHERS |= {"catalogcoverage": "Coverage", "itemcoverage": "Coverage", "giniindex": "Gini"}
-OTHERS |= {"shannonentropy": "Entropy", "meaninvuserfreq": "Novelty"}
+OTHERS |= {"shannonentropy": "Entropy", "meaninvuserfreq": "Novelty", "tailpercentage": "TailShare"}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -47,7 +47,13 @@ from nextloc_metrics.report.runs import (
 )
 from nextloc_metrics.report.saved import is_saved
 from nextloc_metrics.report.saved_comparisons import SAVED, compare_saved
-from nextloc_metrics.report.setting import Form, check_cluster, cluster_of_table, with_users
+from nextloc_metrics.report.setting import (
+    Form,
+    check_cluster,
+    check_kinds,
+    cluster_of_table,
+    with_users,
+)
 from nextloc_metrics.report.source import Source
 
 if TYPE_CHECKING:
@@ -147,7 +153,9 @@ def compare(
     check_choice("against", against, Against)
     if target is None:
         inputs = {name: Source(x) if is_table(x) else x for name, x in inputs.items()}
-    if any(isinstance(x, TableSource) for x in inputs.values()):
+    are_tables = any(isinstance(x, TableSource) for x in inputs.values())
+    check_kinds({"users": users}, are_tables)
+    if are_tables:
         users, cluster = None, cluster_of_table(users, cluster)
         check_sources(inputs, target=target, mask=mask, exclude=exclude)
         inputs, target, groups, counts = _read_sources(inputs, cluster, key)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,16 +29,13 @@ from nextloc_metrics.report.files.seen_ids import SeenIds
 from nextloc_metrics.report.files.tables import ReadAgainError, TableRows
 from nextloc_metrics.report.files.wrong_tables import check_no_records
 from nextloc_metrics.report.options import Options, refuses_unknown
-from nextloc_metrics.report.setting import Setting, cluster_of_table, with_users
+from nextloc_metrics.report.setting import NAME, Setting, check_kinds, cluster_of_table, with_users
 from nextloc_metrics.report.source import Source
 
 if TYPE_CHECKING:
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
     from nextloc_metrics.report.options import Metrics
-
-# The types that name a column or a file.
-_NAME = str | PathLike  # type: ignore[type-arg]
 
 
 @refuses_unknown
@@ -125,7 +121,7 @@ def evaluate(
     source = as_source(preds, target)
     beside: dict[str, Any] = {"mask": mask, "exclude": exclude}
     beside |= {"confidence": confidence, "grade": grade}
-    _check_kinds({**beside, "groups": groups, "users": users}, is_table=source is not None)
+    check_kinds({**beside, "groups": groups, "users": users}, is_table=source is not None)
     if source is None:
         groups, cluster = with_users(users, groups, cluster)
     else:
@@ -149,9 +145,9 @@ def as_source(preds: Any, target: Any) -> Source | None:
     if not isinstance(preds, Source):
         if hasattr(preds, "toarray"):
             as_tensor("preds", preds)  # raises for a sparse matrix
-        are_paths = isinstance(preds, list | tuple) and all(isinstance(x, _NAME) for x in preds)
+        are_paths = isinstance(preds, list | tuple) and all(isinstance(x, NAME) for x in preds)
         is_array = isinstance(preds, Tensor | np.ndarray | Answers | ScoredLists)
-        is_table = isinstance(preds, _NAME | Mapping) or (bool(preds) if are_paths else False)
+        is_table = isinstance(preds, NAME | Mapping) or (bool(preds) if are_paths else False)
         if is_array or not (is_table or target is None):
             return None
         check_no_records("preds", preds)
@@ -162,17 +158,6 @@ def as_source(preds: Any, target: Any) -> Source | None:
             "column in `report.Source(rows, target=...)`."
         )
     return source
-
-
-def _check_kinds(beside: Mapping[str, Any], is_table: bool) -> None:
-    """Raise for an array beside a table, and for the name of a column without one."""
-    rule = "name columns where `preds` is a table" if is_table else "be an array where `preds` is"
-    for name, value in beside.items():
-        is_name = isinstance(value, _NAME)
-        if name == "groups":  # beside arrays, groups are a dict, which is checked later
-            is_name = is_table and not hasattr(value, "items")
-        if value is not None and is_name != is_table:
-            raise TypeError(f"`{name}` must {rule}, got {describe(value)}.")
 
 
 def _evaluate_arrays(

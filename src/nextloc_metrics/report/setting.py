@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from hashlib import blake2b
+from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -28,7 +29,7 @@ from nextloc_metrics.core.queries.checks import (
     cut_offs,
     or_none,
 )
-from nextloc_metrics.core.queries.messages import short
+from nextloc_metrics.core.queries.messages import describe, short
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -50,6 +51,10 @@ def digest(*values: Any) -> str:
     return hashed.hexdigest()
 
 
+#: the types that name a column or a file
+NAME = str | PathLike  # type: ignore[type-arg]
+
+
 def _as_it_is(_name: str, value: Any) -> Any:
     return value
 
@@ -61,6 +66,18 @@ def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
             f"`cluster` must be None or one of `groups`, {short(list(groups))}, got "
             f"{short(cluster)}."
         )
+
+
+def check_kinds(beside: Mapping[str, Any], is_table: bool) -> None:
+    """Raise for an array beside a table, and for the name of a column without one."""
+    rule = "be an array, as predictions are arrays"
+    rule = "name columns where predictions are a table" if is_table else rule
+    for name, value in beside.items():
+        is_name = isinstance(value, NAME)
+        if name == "groups":  # beside arrays, groups are a dict, which is checked later
+            is_name = is_table and not hasattr(value, "items")
+        if value is not None and is_name != is_table:
+            raise TypeError(f"`{name}` must {rule}, got {describe(value)}.")
 
 
 def with_users(users: Any, groups: Any, cluster: str | None) -> tuple[Any, str | None]:

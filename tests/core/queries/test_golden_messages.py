@@ -196,7 +196,7 @@ NAMES = "compare evaluate NDCG HitRate mrr WeightedF1 RetrievalMRR Recal Needs z
 NAMES += (
     "RetrievalNormalizedDCG LinkPredNDCG RetrievalAUROC LinkPredMRR Hit F1Beta MeanInvUserFreq "
 )
-NAMES += "CatalogCoverage GiniIndex"
+NAMES += "CatalogCoverage GiniIndex AveragePrecision LinkPredF1 HR"
 #: calls with an argument of another library, by the argument
 ARGUMENTS: dict[str, list[Callable[..., Any]]] = {
     "num_classes": [nm.next_location_metrics, partial(nm.LocationF1, 3)],
@@ -288,7 +288,13 @@ def states_of(metric: Any) -> list[torch.Tensor]:
 
 def of_wrong_calls() -> str:
     """Each line of the file of calls that is no error, with the error that it raises."""
-    names: dict[str, Any] = {"np": np, "torch": torch, "nan": math.nan, "inf": math.inf}
+    names: dict[str, Any] = {
+        "np": np,
+        "torch": torch,
+        "math": math,
+        "nan": math.nan,
+        "inf": math.inf,
+    }
     names |= {"pd": pytest.importorskip("pandas"), "pa": pytest.importorskip("pyarrow")}
     names["updated"] = updated
     for module in (nm, visits, distributed, geography, trajectories):

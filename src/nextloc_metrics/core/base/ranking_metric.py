@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -229,12 +230,12 @@ def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
         rank = torch.arange(first + 1, first + _RANKS + 1, device=start.device).clamp(max=last)
         try:
             scores = metric.at_rank(rank.double())
-        except RuntimeError as error:
-            if "Boolean value of Tensor" not in str(error):
+        except (RuntimeError, ValueError, TypeError) as error:
+            if not re.search("Boolean value of Tensor|converted to", str(error)):
                 raise
             raise TypeError(
                 f"`at_rank` of {short(metric)} must score all ranks of a tensor at once, got `if`, "
-                "`and` or `bool()` of it; use `torch.where(rank <= 3, 1.0, 0.0)`."
+                "`and` or a number of it; use `torch.where(rank <= 3, 1.0, 0.0)` or `torch.log2`."
             ) from error
         scores = check_real("at_rank", "rank", metric, scores, rank.shape)
         # they are summed on the CPU, because sums on CUDA differ between runs

@@ -563,8 +563,9 @@ def remedy(cell: Any, reading: CellReading, otherwise: str = PADDING) -> str:
         return nested + _FIELD * ("objects" in nested)
     if any(ZEROS.fullmatch(str(x)) for x in items):
         return (
-            "ids of text have zeros in front, which the integers of the other column have lost; "
-            "read their table as text, such as `pandas.read_csv(path, dtype=str)`"
+            "ids of text have zeros in front; if the integers of the other column have lost them, "
+            "read their table as text, such as `pandas.read_csv(path, dtype=str)`, and else "
+            f"{otherwise}"
         )
     if isinstance(cell, str) and "\0" in cell:
         return "write it without NUL"

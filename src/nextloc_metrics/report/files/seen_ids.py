@@ -22,15 +22,12 @@ from nextloc_metrics.report.files.cells import (
     names_in,
     remedy,
 )
-from nextloc_metrics.report.files.opening import FilePart, pa, place
+from nextloc_metrics.report.files.opening import FilePart, pa, pc, place
 
 #: what to do about an answer with a name among integers
 AS_MISSES = "count names as misses with `on_error='miss'`"
 # If no target is in this many lists, that is no accident.
 _MANY = 10
-# How many first lists tell whether one side has lost the zeros in front of its ids.
-_SEEN = 100_000
-_SIDES = "predictions", "targets"
 
 
 def cells_with_names(
@@ -56,8 +53,6 @@ class SeenIds:
         is_met: whether an id of a list is a target.
         lists: the number of lists with an id, counted until `is_met`.
         example: the first answer and target, for messages.
-        with_zeros: which of predictions and targets have ids with zeros in front.
-        lost: an id with zeros in front, by those of the two that have it without them.
     """
 
     preds: str
@@ -69,9 +64,8 @@ class SeenIds:
     is_met: bool = False
     lists: int = 0
     example: str = ""
-    with_zeros: set[str] = field(default_factory=set)
-    lost: dict[str, str] = field(default_factory=dict)
-    _seen: int = 0
+    _zeros: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _found: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
     _targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     _ids: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
 
@@ -122,26 +116,20 @@ class SeenIds:
         self.is_met |= bool(torch.isin(self._ids, targets).any())
 
     def look_for_zeros(self, preds: Tensor, target: Tensor, texts: Mapping[int, str]) -> None:
-        """Note ids with zeros in front on one side, which are integers on the other side.
+        """Note which ids with zeros in front each side has, and which of the same without zeros.
 
-        `texts` has the text of each such key, and may have others.
+        `texts` has the text of each key of an id with zeros, and may have others.
         """
-        left, self._seen = max(0, _SEEN - self._seen), self._seen + len(preds)
-        if not left or len(self.with_zeros) == 2:
-            return
         zeros = {key: text for key, text in texts.items() if ZEROS.fullmatch(text)}
         if not zeros:
             return
-        keys = np.array([*zeros])
         without = pa.array([text.lstrip("0") or "0" for text in zeros.values()], pa.string())
-        integers = keys_of_arrow(without)
-        both = {"predictions": preds[:left].numpy(), "targets": target[:left].numpy()}
-        found = {side: np.isin(keys, ids) for side, ids in both.items()}
-        self.with_zeros |= {side for side, has_zeros in found.items() if has_zeros.any()}
-        for side, other in (_SIDES, _SIDES[::-1]):
-            has_lost = found[other] & np.isin(integers, both[side])
-            if has_lost.any():
-                self.lost.setdefault(side, zeros[int(keys[has_lost.argmax()])])
+        integers = keys_of_arrow(without).tolist()
+        self._zeros |= dict(zip(zeros, zip(zeros.values(), integers, strict=True), strict=True))
+        wanted = pa.array([*zeros, *integers], pa.int64())
+        for ids, found in zip((preds, target), self._found, strict=True):
+            keys = pa.array(ids.flatten().numpy())
+            found.update(pc.unique(keys.filter(pc.is_in(keys, wanted))).to_pylist())
 
     def merge(self, other: SeenIds) -> None:
         """Add the facts of later rows."""
@@ -153,8 +141,9 @@ class SeenIds:
         self._targets = torch.cat([self._targets, other._targets])
         self._ids = torch.cat([self._ids, other._ids])
         self._compare()
-        self.with_zeros |= other.with_zeros
-        self.lost = {**other.lost, **self.lost}
+        self._zeros |= other._zeros
+        for mine, others in zip(self._found, other._found, strict=True):
+            mine |= others
 
     def check(self) -> None:
         """Raise for names among integers; where a target is a name, names are no error."""
@@ -173,17 +162,23 @@ class SeenIds:
 
     def warn(self, stacklevel: int) -> None:
         """Warn if ids may be written in two ways: none is met, or one column has lost zeros."""
-        for side, id_ in self.lost.items():
-            if side in self.with_zeros:
-                continue
-            other = next(x for x in _SIDES if x != side)
-            warnings.warn(
-                f"The {other} have the id {id_!r}, and the {side} have {id_.lstrip('0') or 0}, "
-                f"another id. If the {side} have lost zeros in front, read their table as text, "
-                "such as `pandas.read_csv(path, dtype=str)`.",
-                stacklevel=stacklevel + 1,
+        preds, targets = self._found
+        for side, other, only_here, only_there in (
+            ("predictions", "targets", preds - targets, targets - preds),
+            ("targets", "predictions", targets - preds, preds - targets),
+        ):
+            pairs = ((key, *pair) for key, pair in self._zeros.items())
+            lost = (
+                text for key, text, integer in pairs if key in only_there and integer in only_here
             )
-            return
+            if id_ := next(lost, None):
+                warnings.warn(
+                    f"The {other} have the id {id_!r}, and the {side} have {id_.lstrip('0') or 0}, "
+                    f"another id. If the {side} have lost zeros in front, read their table as "
+                    "text, such as `pandas.read_csv(path, dtype=str)`.",
+                    stacklevel=stacklevel + 1,
+                )
+                return
         if not self.is_met and self.lists >= _MANY:
             warnings.warn(
                 f"No id of {self.lists:,} lists is the target of any query, so that all are "
