@@ -115,7 +115,7 @@ class Table:
         lists = [_list_of(row.get("preds")) for row in rows]
         widths = Counter(len(x) for x in lists if any(isinstance(y, float) for y in x))
         if self.how.candidates is None:  # lists of one length are scores if one has a float
-            if self.how.kind == "text" or len({*map(len, lists)}) > 1:
+            if self.how.kind == "text" or len({*map(len, filter(None, lists))}) > 1:
                 return
         elif 2 * widths.total() <= sum(map(bool, lists)):
             yield replace(self.how, candidates=None)
