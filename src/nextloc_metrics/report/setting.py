@@ -68,11 +68,11 @@ def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
         )
 
 
-def check_kinds(beside: Mapping[str, Any], is_table: bool) -> None:
+def check_kinds(arguments: Mapping[str, Any], is_table: bool) -> None:
     """Raise for an array beside a table, and for the name of a column without one."""
     rule = "be an array, as predictions are arrays"
     rule = "name columns where predictions are a table" if is_table else rule
-    for name, value in beside.items():
+    for name, value in arguments.items():
         is_name = isinstance(value, NAME)
         if name == "groups":  # beside arrays, groups are a dict, which is checked later
             is_name = is_table and not hasattr(value, "items")

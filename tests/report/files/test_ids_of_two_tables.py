@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -102,15 +101,23 @@ def test_a_comparison_warns_of_lost_zeros() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_zeros_of_a_later_file_are_not_lost(workers: int, tmp_path: Path) -> None:
-    """The facts about all files are put together; they are counted in several processes or one."""
-    for number, answers in enumerate((["1234", "7"], ["7", "01234"])):
-        rows = pd.DataFrame({"preds": [[x] for x in answers], "target": ["01234", "home"]})
-        rows.to_json(tmp_path / f"{number}.jsonl", orient="records", lines=True)
-    assert evaluated(tmp_path, workers=workers).values["acc_at_1"] == 0
-    copied = Path(shutil.copy(tmp_path / "0.jsonl", tmp_path / "2.jsonl"))
-    with pytest.warns(UserWarning, match="the predictions have 1234, another id"):
-        evaluated([tmp_path / "0.jsonl", copied], workers=workers)
+def test_zeros_are_paired_over_all_files(workers: int, tmp_path: Path) -> None:
+    """In any order, also behind the first rows, and counted in several processes."""
+    many = {"preds": [["home"]] * 1000, "target": ["home"] * 1000}
+    lost, right = {"preds": [["1234"]], "target": ["home"]}, {"preds": [["7"]], "target": ["01234"]}
+    also = {"preds": [["01234"]], "target": ["home"]}
+    for parts in ((lost, many, right), (right, many, lost), (lost, right, many, also)):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        for number, part in enumerate(parts):
+            path = folder / f"{number}.jsonl"
+            pd.DataFrame(part).to_json(path, orient="records", lines=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            evaluated(folder, workers=workers)
+        expected = ["The targets have the id '01234', and the predictions have 1234"]
+        expected *= also not in parts
+        assert [str(x.message).split(", another id")[0] for x in caught] == expected
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -122,6 +129,10 @@ def test_an_empty_cell_of_csv_is_no_group(apart: bool, tmp_path: Path) -> None:
     joined.preds = texts = ["['x']", "['y']", "['y']"]
     files = as_files(tmp_path, joined, truth, rows.assign(preds=texts))
     file, options = (2, {"truth": files[1], "query": "u"}) if apart else (0, {})
+    wide = pd.DataFrame({"p_1": ["x", "y"], "p_2": ["z", "z"], "target": "x", "g": ["a", ""]})
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    with pytest.raises(ValueError, match=r"row 1 of .*wide\.csv must hold a group in `g`"):
+        evaluated(tmp_path / "wide.csv", preds="p_*", groups=["g"])
     with pytest.raises(ValueError, match=rf"row 1 of .*{int(apart)}\.csv must hold a group in `g`"):
         evaluated(files[file], **options, groups=["g"])
     # in a frame, "" is a text as any other, also beside predictions from CSV

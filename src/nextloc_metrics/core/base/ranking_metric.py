@@ -231,11 +231,12 @@ def mean_at_ranks(metric: RankingMetric, ranking: Ranking) -> Tensor:
         try:
             scores = metric.at_rank(rank.double())
         except (RuntimeError, ValueError, TypeError) as error:
-            if not re.search("Boolean value of Tensor|converted to", str(error)):
+            if not re.search("Boolean value of Tensor|can(not)? be converted to", str(error)):
                 raise
             raise TypeError(
-                f"`at_rank` of {short(metric)} must score all ranks of a tensor at once, got `if`, "
-                "`and` or a number of it; use `torch.where(rank <= 3, 1.0, 0.0)` or `torch.log2`."
+                f"`at_rank` of {short(metric)} must score all ranks of a tensor at once, which "
+                "cannot be in `if`, `bool()` or `math.log2`; use `torch.where(rank <= 3, 1.0, 0.0)`"
+                " or `torch.log2`."
             ) from error
         scores = check_real("at_rank", "rank", metric, scores, rank.shape)
         # they are summed on the CPU, because sums on CUDA differ between runs

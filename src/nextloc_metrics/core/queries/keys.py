@@ -146,9 +146,8 @@ def read_keys(
 def not_a_key(name: str, values: Tensor) -> TypeError:
     """Return the error for values that have no keys: floats or booleans."""
     missing = " with NaN" if values.is_floating_point() and values.isnan().any() else ""
-    advice = (
-        "drop the rows with NaN and " * bool(missing) + "convert it to integers, or write names"
-    )
+    drop = "drop the rows with NaN, and " if missing else ""
+    advice = f"{drop}convert `{name}` to integers or text"
     return TypeError(
         f"`{name}` must be integers or text, got {describe(values)}{missing}; {advice}."
     )

@@ -88,8 +88,10 @@ class CellReading(NamedTuple):
         """Note the texts of keys that are hashes; `texts` are Arrow's."""
         if self.texts is not None:
             if self.only_zeros:
-                has_zeros = as_numpy(pc.match_substring_regex(texts, "^0[0-9]+$"))
-                keys, texts = keys[has_zeros], filtered(texts, has_zeros)
+                known = pa.array(np.fromiter(self.texts, np.int64, len(self.texts)))
+                is_new = pc.invert(pc.is_in(pa.array(keys, pa.int64()), known))
+                is_new = pc.and_(is_new, pc.match_substring_regex(texts, "^0[0-9]+$"))
+                keys, texts = keys[as_numpy(is_new)], filtered(texts, as_numpy(is_new))
             for key, text in zip(keys.tolist(), texts.to_pylist(), strict=True):
                 if key >= LIMIT and self.texts.setdefault(key, text) != text:
                     raise ValueError(

@@ -213,7 +213,7 @@ class _Joining:
         for key in self.keys:
             align(key, answers, truth)
         for role in (self.others[name] for name in self.form.groups):
-            truth.read(role, truth.sql[role], GROUP)
+            truth.read(role, f"nullif({role}, '')" if truth.untyped else role, GROUP)
         if self.form.grade is not None:
             to_numbers(truth, "grade", GRADES)
         if self.form.item is not None:
@@ -440,7 +440,7 @@ class Joined(RowSource):
     columns: dict[str, str]
     untyped: bool = False
     keyed: frozenset[str] = frozenset()
-    is_joined = True
+    is_joined = has_gaps = True
 
     def parts(self, columns: Sequence[str]) -> Iterator[FilePart]:
         """Yield the rows in parts, each of one file."""

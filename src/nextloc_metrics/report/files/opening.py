@@ -257,13 +257,14 @@ class RowSource:
     Attributes:
         untyped: whether all values are text, as in CSV and JSON, so that `7` may be a number.
         is_joined: whether the rows were joined, or their lists made of columns.
+        has_gaps: whether an empty cell of CSV beside the ids is a gap already.
         keyed: the columns whose integers are keys already.
     """
 
     files: list[str]
     have: Sequence[str] = ()  #: the names of all columns, once a part was read
     keyed: frozenset[str] = frozenset()
-    untyped = is_joined = False
+    untyped = is_joined = has_gaps = False
 
     @property
     def first_with_name(self) -> Any:

@@ -232,7 +232,7 @@ def open_relation(
         )
         name = f"{name}_each"
     kinds = {x: str(kind) for x, kind, *_ in db.run(f"DESCRIBE {name}").fetchall()}
-    raw = {x for x in roles if not source.untyped or x in (*ids, "preds")}
+    raw = {x for x in roles if not source.untyped or x in (*ids, "preds") or x[0] == "o"}
     cells = {x: x if x in raw else f"nullif({x}, '')" for x in roles}
     zoned = frozenset(role for role, has_zone in zones.items() if True in has_zone)
     return Relation(db, name, files, dict(roles), source.untyped, kinds, cells, zoned, texts)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nextloc_metrics.core.queries.keys import LIMIT
@@ -53,6 +52,7 @@ class SeenIds:
         is_met: whether an id of a list is a target.
         lists: the number of lists with an id, counted until `is_met`.
         example: the first answer and target, for messages.
+        texts: the text of each id with zeros in front, by its key, and maybe of others.
     """
 
     preds: str
@@ -64,10 +64,9 @@ class SeenIds:
     is_met: bool = False
     lists: int = 0
     example: str = ""
-    _zeros: dict[int, tuple[str, int]] = field(default_factory=dict)
-    _found: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
-    _targets: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    _ids: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    texts: dict[int, str] = field(default_factory=dict)
+    _preds: Any = field(default_factory=lambda: np.zeros(0, np.int64))
+    _targets: Any = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def look_for_names(self, piece: FilePart, cells: Cells, reading: CellReading) -> None:
         """Note names among the targets of some rows."""
@@ -96,40 +95,25 @@ class SeenIds:
         otherwise = AS_MISSES if name == self.preds else "leave names out"
         self.answer = name, *where, remedy(where[2], reading, otherwise)
 
-    def look_for_hits(self, preds: Tensor, target: Tensor) -> None:
-        """Note whether an id of a list is a target of a query."""
-        if self.is_met or not len(preds):
+    def note_ids(self, preds: Tensor, target: Tensor, may_have_zeros: bool) -> None:
+        """Note the ids of both sides; without zeros in front, only until one is on both sides."""
+        if not len(preds):
             return
         relevant = target.view(len(target), -1)
-        self.is_met = bool(
-            ((preds[:, :, None] == relevant[:, None]) & (preds >= 0)[:, :, None]).any()
-        )
         if not self.is_met:
-            self._targets = torch.unique(torch.cat([self._targets, relevant.flatten()]))
-            self._ids = torch.unique(torch.cat([self._ids, preds.flatten()]))
-            self.lists += int((preds >= 0).any(1).sum())
-            self._compare()
+            hits = (preds[:, :, None] == relevant[:, None]) & (preds >= 0)[:, :, None]
+            self.is_met = bool(hits.any())
+            self.lists += int((preds >= 0).any(1).sum()) if not self.is_met else 0
+        if may_have_zeros or not self.is_met:
+            self._add(preds.flatten().numpy(), relevant.flatten().numpy())
 
-    def _compare(self) -> None:
-        """Note whether an id of a list is a target of any query so far."""
-        targets = self._targets[self._targets >= 0]
-        self.is_met |= bool(torch.isin(self._ids, targets).any())
-
-    def look_for_zeros(self, preds: Tensor, target: Tensor, texts: Mapping[int, str]) -> None:
-        """Note which ids with zeros in front each side has, and which of the same without zeros.
-
-        `texts` has the text of each key of an id with zeros, and may have others.
-        """
-        zeros = {key: text for key, text in texts.items() if ZEROS.fullmatch(text)}
-        if not zeros:
-            return
-        without = pa.array([text.lstrip("0") or "0" for text in zeros.values()], pa.string())
-        integers = keys_of_arrow(without).tolist()
-        self._zeros |= dict(zip(zeros, zip(zeros.values(), integers, strict=True), strict=True))
-        wanted = pa.array([*zeros, *integers], pa.int64())
-        for ids, found in zip((preds, target), self._found, strict=True):
-            keys = pa.array(ids.flatten().numpy())
-            found.update(pc.unique(keys.filter(pc.is_in(keys, wanted))).to_pylist())
+    def _add(self, preds: Any, targets: Any) -> None:
+        """Add ids of both sides, and note whether one is on both."""
+        self._preds = pc.unique(pa.array(np.concatenate([self._preds, preds]))).to_numpy()
+        self._targets = pc.unique(pa.array(np.concatenate([self._targets, targets]))).to_numpy()
+        if not self.is_met:
+            targets = self._targets[self._targets >= 0]
+            self.is_met = bool(np.isin(targets, self._preds).any())
 
     def merge(self, other: SeenIds) -> None:
         """Add the facts of later rows."""
@@ -138,12 +122,8 @@ class SeenIds:
         self.several, self.answer = self.several or other.several, self.answer or other.answer
         self.is_met |= other.is_met
         self.lists, self.example = self.lists + other.lists, self.example or other.example
-        self._targets = torch.cat([self._targets, other._targets])
-        self._ids = torch.cat([self._ids, other._ids])
-        self._compare()
-        self._zeros |= other._zeros
-        for mine, others in zip(self._found, other._found, strict=True):
-            mine |= others
+        self._add(other._preds, other._targets)
+        self.texts |= other.texts
 
     def check(self) -> None:
         """Raise for names among integers; where a target is a name, names are no error."""
@@ -162,16 +142,21 @@ class SeenIds:
 
     def warn(self, stacklevel: int) -> None:
         """Warn if ids may be written in two ways: none is met, or one column has lost zeros."""
-        preds, targets = self._found
-        for side, other, only_here, only_there in (
-            ("predictions", "targets", preds - targets, targets - preds),
-            ("targets", "predictions", targets - preds, preds - targets),
+        zeros = {key: text for key, text in self.texts.items() if ZEROS.fullmatch(text)}
+        keys = np.array([*zeros], np.int64)
+        integers = keys_of_arrow(
+            pa.array([x.lstrip("0") or "0" for x in zeros.values()], pa.string())
+        )
+        predicted, relevant = (
+            [np.isin(x, ids) for x in (keys, integers)] for ids in (self._preds, self._targets)
+        )
+        for side, other, here, there in (
+            ("predictions", "targets", predicted, relevant),
+            ("targets", "predictions", relevant, predicted),
         ):
-            pairs = ((key, *pair) for key, pair in self._zeros.items())
-            lost = (
-                text for key, text, integer in pairs if key in only_there and integer in only_here
-            )
-            if id_ := next(lost, None):
+            has_lost = there[0] & ~here[0] & here[1] & ~there[1]
+            if has_lost.any():
+                id_ = zeros[int(keys[has_lost.argmax()])]
                 warnings.warn(
                     f"The {other} have the id {id_!r}, and the {side} have {id_.lstrip('0') or 0}, "
                     f"another id. If the {side} have lost zeros in front, read their table as "

@@ -165,13 +165,14 @@ class TableRows:
         words = frozenset(map(str, vocabulary or ()))
         missing, _ = self.numbers.answers(np.array([MISSING_TARGET]))
         self._missing = int(missing[0]) if self._gaps else -2
+        self._texts = {} if texts is None else texts
         self._start()
         # in joined tables, text with a type is a name, even if it is written like padding
         is_name = self.source.is_joined and not self.source.untyped
         read_as_pads = frozenset() if is_name else frozenset(pads)
         reading = CellReading(False, self.source.untyped, separator, pads=read_as_pads)
         # the texts of all ids if they are asked for, and else of those that may lose zeros
-        reading = reading._replace(texts={} if texts is None else texts, only_zeros=texts is None)
+        reading = reading._replace(texts=self._texts, only_zeros=texts is None)
         self._answers = reading._replace(are_keys=names.preds in self.source.keyed)
         are_keys = names.target in self.source.keyed
         self._relevant = reading._replace(are_keys=are_keys, accepted=words)
@@ -227,7 +228,7 @@ class TableRows:
     def _start(self) -> None:
         """Forget what was counted and noted, for a new pass over the rows."""
         self._counts, self._is_first = Counter[str](), True
-        self.ids = SeenIds(str(self.names.preds), self.names.target)
+        self.ids = SeenIds(str(self.names.preds), self.names.target, texts=self._texts)
 
     def _look_ahead(self) -> list[FilePart]:
         """Return the first rows, or an empty part; the next pass begins with the same parts."""
@@ -358,8 +359,7 @@ class TableRows:
             preds, scores = self._lists(piece, target, are_lists)
         else:
             preds, absent = self._scores(piece)
-        # joined tables have a gap for each empty cell of CSV already
-        untyped = self.source.untyped and not self.source.is_joined
+        untyped = self.source.untyped and not self.source.has_gaps
         groups = {x: read_group(piece, x, untyped) for x in names.groups}
         batch = Batch(preds, target, groups=groups, absent=absent, scores=scores)
         if names.mask is not None:
@@ -392,9 +392,9 @@ class TableRows:
         scores = self._scores_of_items(piece, preds)
         if names.item is not None:
             preds, scores = self._without_repeats(preds, scores)
-        self.ids.look_for_hits(preds, target)
-        if self.numbers.size is None:  # with a vocabulary, integers are positions in it
-            self.ids.look_for_zeros(preds, target, self._relevant.texts or {})
+        # integers of a type have no zeros in front; with a vocabulary, they are positions in it
+        may_be_text = self.source.untyped or self.ids.has_names or len(self._texts) > 0
+        self.ids.note_ids(preds, target, may_be_text and self.numbers.size is None)
         if not self.ids.example and len(piece.rows) and not self.source.is_joined:
             both = (piece.columns[x][0].as_py() for x in (names.preds, names.target))
             self.ids.example = " and ".join(map(short, both))
